@@ -1,0 +1,33 @@
+//! What should be: the one authoritative description of a cluster, and the only function that changes it.
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod blueprint;
+mod command;
+mod conduct;
+mod delta;
+mod format;
+mod government;
+mod ids;
+mod refusal;
+mod slots;
+mod soundness;
+mod time;
+
+#[cfg(test)]
+mod tests;
+
+pub use blueprint::{Birth, Blueprint, Bucket, Durability, Keyspace, Kind, Node, NodeState, Rule};
+pub use command::{Applied, Command};
+pub use conduct::{Breach, Conduct, Honest};
+pub use delta::{Delta, Misfit};
+pub use format::{FORMAT_VERSION, FormatError, decode, encode};
+pub use government::{Change, Fate, Government, Unlawful};
+pub use ids::{BucketId, Epoch, Incarnation, Index, KeyspaceId, Member, NodeId, Position, Term};
+pub use refusal::Refusal;
+pub use slots::{Malformed, Slot, SlotMap, SlotSet};
+pub use soundness::Flaw;
+pub use time::Instant;

@@ -1,0 +1,101 @@
+//! Why a command was not accepted: what happened, what it means, what to do. These texts reach operators as they stand here.
+
+use alloc::string::String;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{BucketId, KeyspaceId, NodeId, Position, SlotSet, Term, Unlawful};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum Refusal {
+    // Nodes
+    #[error(
+        "`{0}` cannot be a name: names are 1 to 128 bytes without spaces or control characters (a zone may be empty). Choose \
+         another"
+    )]
+    BadName(String),
+    #[error(
+        "{count} addresses, or one that is empty or longer than 256 bytes: a node has at most 16. Give only those that others \
+         are to use"
+    )]
+    BadAddresses { count: usize },
+    #[error(
+        "the name {name} belongs to {by}, which is present: two nodes cannot share it. If {by} is gone, wait until it has \
+         departed; otherwise choose another name"
+    )]
+    NodeNameTaken { name: String, by: NodeId },
+    #[error("there is no node {0} in this cluster: it was never added, or has been removed. Look at the list of nodes")]
+    UnknownNode(NodeId),
+    #[error("{0} has departed: it can be given nothing to hold. Wait for its return, or choose a node that is present")]
+    NodeDeparted(NodeId),
+    #[error(
+        "{node} still has a part in {buckets} bucket(s), {bucket} among them: removing it could lose their data. Drain it first"
+    )]
+    NodeStillNamed { node: NodeId, bucket: BucketId, buckets: usize },
+    #[error(
+        "{node} is present and still has to erase its copy of {bucket}, whose keyspace was removed. It will do so by itself: try \
+         again in a while"
+    )]
+    NodeStillHolds { node: NodeId, bucket: BucketId },
+
+    // Keyspaces
+    #[error("the name {name} belongs to {by}: two keyspaces cannot share it. Choose another, or remove that one first")]
+    KeyspaceNameTaken { name: String, by: KeyspaceId },
+    #[error("there is no keyspace {0}: it was never created, or has been removed. Look at the list of keyspaces")]
+    UnknownKeyspace(KeyspaceId),
+    #[error("{0} replicas are not possible: a keyspace has at least 1 replica. Ask for 1 or more")]
+    BadReplicas(u8),
+    #[error(
+        "a minimum of {min} in sync is not possible with {replicas} replicas: it could never accept a write. Choose 1 to \
+         {replicas}"
+    )]
+    BadMinimum { min: u8, replicas: u8 },
+    #[error("{rows} buckets are not possible: a keyspace has 1 to 16384 of them, as it has 16384 slots. Choose fewer")]
+    BadBucketCount { rows: usize },
+    #[error(
+        "bucket {row} (counted from 0) of the placement has {nodes} nodes: it needs at least {min} to accept writes, and no \
+         more than {replicas} replicas were asked for. Plan again"
+    )]
+    BadPlacement { row: usize, nodes: usize, min: u8, replicas: u8 },
+    #[error(
+        "bucket {row} (counted from 0) of the placement names {node} twice: two copies on one node are one. Plan again"
+    )]
+    PlacedTwice { row: usize, node: NodeId },
+
+    // Buckets
+    #[error("there is no bucket {0}: it was never created, or is not registered yet. Read the blueprint again")]
+    UnknownBucket(BucketId),
+    #[error(
+        "{0} is gone: its keyspace was removed and every copy erased, and ids are not used twice. Nothing is left to do"
+    )]
+    BucketRetired(BucketId),
+    #[error(
+        "{0} belongs to a keyspace that is being removed: nothing about it changes any more. Nothing is left to do"
+    )]
+    BucketRemoved(BucketId),
+    #[error(
+        "{bucket} is not being removed (it is in {term}): its copies leave by a change of government, not like this"
+    )]
+    BucketGoverned { bucket: BucketId, term: Term },
+    #[error(transparent)]
+    Unlawful(#[from] Unlawful),
+
+    // Splits
+    #[error(
+        "{0} bucket ids are reserved for splits that were never registered: something reserves and does not split. Find it \
+         before reserving more"
+    )]
+    TooManyReserved(usize),
+    #[error(
+        "{0} was never reserved: a split needs an id that the blueprint issued for it. Reserve one and split with that"
+    )]
+    NotReserved(BucketId),
+    #[error(
+        "{0} exists already, and was not born by this split: ids are used once. The slots belong to whoever has them now"
+    )]
+    BornElsewhere(BucketId),
+    #[error("slots {slots} are not all in {parent}: they cannot be split off from it. Read the blueprint again")]
+    NotOfParent { parent: BucketId, slots: SlotSet },
+    #[error("a split of {parent} at {at} cannot have committed: the bucket is in {term}. Read the blueprint again")]
+    NoSuchSplit { parent: BucketId, at: Position, term: Term },
+}

@@ -1,0 +1,286 @@
+//! Random histories: whatever is asked, in whatever order, the blueprint stays sound, counts its changes, and survives being
+//! written, read, sent in pieces and damaged.
+
+use alloc::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::{add_node, letter};
+use crate::*;
+
+/// Numbers from which a command is made once it is known what there is to choose from: so that most of them make sense.
+type Dice = (u8, u16, u16, u16);
+
+fn pick<T: Clone>(from: impl IntoIterator<Item = T>, die: u16) -> Option<T> {
+    let all: Vec<T> = from.into_iter().collect();
+    if all.is_empty() { None } else { Some(all[usize::from(die) % all.len()].clone()) }
+}
+
+fn command(b: &Blueprint, (kind, x, y, z): Dice) -> Command {
+    let node = NodeId(u64::from(x % 7) + 1);
+    match kind % 32 {
+        0..4 => add_node(node.0, &letter(u64::from(y % 6) + 1)),
+        4 => Command::Depart { node },
+        5 => Command::Return { node },
+        6 => Command::RemoveNode { node },
+        7..9 => create_keyspace(b, x, y, z),
+        9 => Command::RemoveKeyspace { keyspace: KeyspaceId(u32::from(x % 5) + 1) },
+        10..14 => erased(b, x, y),
+        14..16 => Command::ReserveBucket,
+        16..20 => register(b, x, y, z),
+        _ => succeed(b, x, y, z),
+    }
+}
+
+fn create_keyspace(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
+    let nodes: Vec<NodeId> = b.nodes.keys().copied().filter(|n| b.is_present(*n) || x.is_multiple_of(11)).collect();
+    let replicas = (y % 4) as u8;
+    let row = |r: usize| {
+        let wanted = usize::from(replicas).min(nodes.len());
+        (0..wanted).map(|i| nodes[(r + i) % nodes.len()]).collect()
+    };
+    Command::CreateKeyspace {
+        name: letter(u64::from(x % 3) + 1),
+        kind: if z.is_multiple_of(2) { Kind::Store } else { Kind::Log },
+        replicas,
+        min_in_sync: (z.is_multiple_of(3)).then_some((z % 5) as u8),
+        durability: if x.is_multiple_of(2) { Durability::Disk } else { Durability::Memory },
+        placement: (0..usize::from(z % 5)).map(row).collect(),
+    }
+}
+
+fn erased(b: &Blueprint, x: u16, y: u16) -> Command {
+    let removed = b.buckets.values().filter(|k| k.government().is_none());
+    let bucket = pick(removed, x).map_or(BucketId(u64::from(x % 20)), |k| k.id);
+    let holder = match b.buckets.get(&bucket).map(|k| &k.rule) {
+        Some(Rule::Removed { holders, .. }) => pick(holders.iter().copied(), y),
+        _ => None,
+    };
+    Command::Erased { bucket, holder: holder.unwrap_or(Member::new(u64::from(y % 7), u64::from(x % 9))) }
+}
+
+fn register(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
+    let parent = pick(b.buckets.values(), x);
+    let (of, term) = parent.map_or((SlotSet::all(), Term(1)), |p| (p.slots.clone(), p.term()));
+    let slots = match z % 8 {
+        0 => SlotSet::range(Slot(y % Slot::COUNT), Slot::LAST),
+        1 => of,
+        2 => of.split_half().1.split_half().0,
+        _ => of.split_half().1,
+    };
+    let child = pick(b.reserved.iter().copied(), y).unwrap_or(BucketId(u64::from(y % 20)));
+    let at = Position { term: Term(term.0 + u64::from(z.is_multiple_of(13))), index: Index(u64::from(z)) };
+    Command::Register { parent: parent.map_or(BucketId(1), |p| p.id), child, slots, at }
+}
+
+fn succeed(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
+    let governed = b.buckets.values().filter(|k| k.government().is_some());
+    let bucket = pick(governed, x).map_or(BucketId(u64::from(x % 20)), |k| k.id);
+    let stranger = Member::new(u64::from(y % 7), u64::from(z % 9));
+    let Some(g) = b.government(bucket) else {
+        return Command::Succeed { bucket, replaces: Term(1), change: Change::Renew { primary: stranger } };
+    };
+    let fate = [Fate::Leaves, Fate::Stalled, Fate::Lost][usize::from(z) % 3];
+    let secondary = pick(g.secondaries.iter().copied(), y).unwrap_or(stranger);
+    let candidate = pick(g.candidates.iter().copied(), y).unwrap_or(stranger);
+    let heir = pick(g.heirs.iter().copied(), y).unwrap_or(secondary);
+    let change = match z / 3 % 12 {
+        0..3 => Change::Enlist { node: NodeId(u64::from(y % 7) + 1) },
+        3 => Change::Drop { candidate },
+        4..6 => Change::Seat { candidate, by: if z.is_multiple_of(17) { stranger } else { g.primary } },
+        6..8 => Change::Dismiss { secondary, fate },
+        8 => Change::HandOver { to: secondary, by: g.primary },
+        9 => Change::Usurp { to: if g.secondaries.is_empty() { heir } else { secondary }, fate },
+        10 => Change::Renew { primary: if z.is_multiple_of(2) { g.primary } else { secondary } },
+        _ => Change::SetMinInSync { min: (y % 5) as u8 },
+    };
+    let replaces = if z.is_multiple_of(19) { Term(u64::from(y % 9)) } else { g.term };
+    Command::Succeed { bucket, replaces, change }
+}
+
+fn dice(length: usize) -> impl Strategy<Value = Vec<Dice>> {
+    prop::collection::vec(any::<Dice>(), 1..length)
+}
+
+/// All the blueprints of a history, from epoch 0 on.
+fn history(dice: &[Dice]) -> Vec<Blueprint> {
+    let mut b = Blueprint::new();
+    for id in 1..=5 {
+        b.apply(&add_node(id, &letter(id))).expect("there is nobody yet");
+    }
+    let mut all = alloc::vec![Blueprint::new(), b.clone()];
+    for roll in dice {
+        if b.apply(&command(&b, *roll)).is_ok() {
+            all.push(b.clone());
+        }
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_step_is_sound(dice in dice(150)) {
+        let mut b = history(&[]).pop().unwrap();
+        let mut twin = b.clone();
+        for roll in dice {
+            let command = command(&b, roll);
+            let before = b.clone();
+            let result = b.apply(&command);
+            prop_assert_eq!(&result, &twin.apply(&command), "the same everywhere");
+            b.check_invariants();
+            match result {
+                Ok(applied) => {
+                    prop_assert_eq!(applied.epoch, b.epoch);
+                    let changed = Blueprint { epoch: before.epoch, ..b.clone() } != before;
+                    let expected = if changed { before.epoch.next() } else { before.epoch };
+                    prop_assert_eq!(b.epoch, expected, "{:?}", command);
+                }
+                Err(_) => prop_assert_eq!(&b, &before, "a refusal changes nothing"),
+            }
+            prop_assert!(before.next_bucket <= b.next_bucket);
+            for id in (1..before.next_bucket.0).map(BucketId) {
+                prop_assert!(!before.is_retired(id) || b.is_retired(id), "retired is for good");
+            }
+        }
+        prop_assert_eq!(b, twin);
+    }
+
+    #[test]
+    fn what_is_written_can_be_read(dice in dice(80)) {
+        for b in history(&dice) {
+            prop_assert_eq!(decode(&encode(&b)), Ok(b.clone()));
+            let inside_something = postcard::to_allocvec(&(7u8, &b)).unwrap();
+            prop_assert_eq!(postcard::from_bytes::<(u8, Blueprint)>(&inside_something), Ok((7, b)));
+        }
+    }
+
+    #[test]
+    fn a_delta_leads_from_one_to_the_other(dice in dice(80), x in any::<u16>(), y in any::<u16>()) {
+        let all = history(&dice);
+        let (mut i, mut j) = (usize::from(x) % all.len(), usize::from(y) % all.len());
+        if i > j {
+            core::mem::swap(&mut i, &mut j);
+        }
+        let (old, new) = (&all[i], &all[j]);
+        let delta = Delta::between(old, new);
+        let sent: Delta = postcard::from_bytes(&postcard::to_allocvec(&delta).unwrap()).unwrap();
+        let mut b = old.clone();
+        prop_assert_eq!(b.patch(&sent), Ok(new.epoch));
+        prop_assert_eq!(&b, new);
+        if old.epoch != new.epoch {
+            prop_assert!(b.patch(&delta).is_err(), "it fits only once");
+            prop_assert!(b.patch(&Delta::between(new, old)).is_err(), "and never leads back");
+            let within = Delta { to: old.epoch, ..delta };
+            let mut here = old.clone();
+            let _ = here.patch(&within);
+            prop_assert_eq!(&here, old, "one epoch is one blueprint");
+        }
+        prop_assert_eq!(&b, new, "a misfit changes nothing");
+    }
+
+    #[test]
+    fn garbage_is_an_error(garbage in prop::collection::vec(any::<u8>(), 0..200)) {
+        prop_assert_eq!(decode(&garbage), Err(FormatError::NotABlueprint));
+        let mut bytes = encode(&Blueprint::new());
+        bytes.truncate(10);
+        bytes.extend(&garbage);
+        if let Ok(b) = decode(&bytes) {
+            b.check_invariants();
+        }
+    }
+
+    /// A damaged one is refused or is sound, and being sound means that commands and deltas do not break it either.
+    #[test]
+    fn damage_is_found_or_harmless(
+        dice in dice(60),
+        hits in prop::collection::vec((any::<u16>(), any::<u8>()), 1..4),
+        then in dice(20),
+    ) {
+        let good = history(&dice).pop().unwrap();
+        let mut bytes = encode(&good);
+        for (at, value) in hits {
+            let at = usize::from(at) % bytes.len();
+            bytes[at] = value;
+        }
+        if let Ok(mut b) = decode(&bytes) {
+            b.check_invariants();
+            for roll in then {
+                let _ = b.apply(&command(&b, roll));
+                b.check_invariants();
+            }
+            let _ = good.clone().patch(&Delta::between(&good, &b));
+        }
+        let cut = encode(&good);
+        for length in 0..cut.len().min(64) {
+            prop_assert!(decode(&cut[..length]).is_err());
+        }
+    }
+}
+
+/// The dice above are only worth something if they reach everything.
+#[test]
+fn histories_reach_every_corner() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+
+    let mut runner = TestRunner::deterministic();
+    let (mut commands, mut changes) = ([0u32; 10], [0u32; 8]);
+    let (mut heirs, mut retired, mut refused) = (0, 0, 0);
+    for _ in 0..200 {
+        let mut b = history(&[]).pop().unwrap();
+        for roll in dice(150).new_tree(&mut runner).unwrap().current() {
+            let command = command(&b, roll);
+            let before = b.epoch;
+            match b.apply(&command) {
+                Ok(applied) if applied.epoch > before => count(&command, &mut commands, &mut changes),
+                Ok(_) => {}
+                Err(_) => refused += 1,
+            }
+            heirs += u32::from(b.buckets.values().filter_map(Bucket::government).any(|g| !g.heirs.is_empty()));
+            retired += u32::from((1..b.next_bucket.0).any(|id| b.is_retired(BucketId(id))));
+        }
+    }
+    assert!(commands.iter().chain(&changes).all(|n| *n >= 20), "{commands:?} {changes:?}");
+    assert!(heirs > 200 && retired > 200 && refused > 200, "{heirs} {retired} {refused}");
+}
+
+fn count(command: &Command, commands: &mut [u32; 10], changes: &mut [u32; 8]) {
+    let which = match command {
+        Command::AddNode { .. } => 0,
+        Command::Depart { .. } => 1,
+        Command::Return { .. } => 2,
+        Command::RemoveNode { .. } => 3,
+        Command::CreateKeyspace { .. } => 4,
+        Command::RemoveKeyspace { .. } => 5,
+        Command::Erased { .. } => 6,
+        Command::ReserveBucket => 7,
+        Command::Register { .. } => 8,
+        Command::Succeed { change, .. } => {
+            changes[match change {
+                Change::Enlist { .. } => 0,
+                Change::Drop { .. } => 1,
+                Change::Seat { .. } => 2,
+                Change::Dismiss { .. } => 3,
+                Change::HandOver { .. } => 4,
+                Change::Usurp { .. } => 5,
+                Change::Renew { .. } => 6,
+                Change::SetMinInSync { .. } => 7,
+            }] += 1;
+            9
+        }
+    };
+    commands[which] += 1;
+}
+
+#[test]
+fn versions_and_headers() {
+    let mut bytes = encode(&Blueprint::new());
+    assert_eq!(&bytes[..8], b"GODWITBP");
+    bytes.push(0);
+    assert_eq!(decode(&bytes), Err(FormatError::Trailing(1)));
+    bytes[8] = 2;
+    assert_eq!(decode(&bytes), Err(FormatError::UnknownVersion { found: 2 }));
+    assert_eq!(decode(b"GODWIT"), Err(FormatError::NotABlueprint));
+}

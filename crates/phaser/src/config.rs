@@ -1,0 +1,83 @@
+//! Every number that the protocol waits by, in one place, with the relations that must hold between them.
+
+use core::time::Duration;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Config {
+    /// How long a lease lasts, counted from the sending of what was answered (R5).
+    pub lease: Duration,
+    /// Added to a lease by whoever granted it: clocks may run at rates that differ by a few percent.
+    pub margin: Duration,
+    /// The tick of a primary: beacons, repeated frames, repeated proposals.
+    pub beacon: Duration,
+    /// An unanswered frame or proposal is repeated after this long.
+    pub retry: Duration,
+    /// A secondary that has not answered for this long, while others did, is dismissed.
+    pub stall: Duration,
+    /// A dismissed laggard is seated again only after this long, doubled each time.
+    pub seat_delay: Duration,
+    /// How long a hand over may take to drain before it falls back.
+    pub drain_budget: Duration,
+    /// How long a request may wait in the backlog before it is refused.
+    pub patience: Duration,
+    /// Requests that wait while the bucket is paused. Beyond this they are refused: memory stays bounded.
+    pub backlog: usize,
+    /// Entries in one frame: a peer far behind must not make one huge message.
+    pub frame_entries: usize,
+    /// Entries sent to a peer and not yet answered. Beyond this it waits for answers.
+    pub window_entries: u64,
+    /// Bytes of tables in one image (at least one slot).
+    pub image_bytes: usize,
+    /// Backfill, in bytes per second.
+    pub fill_rate: u64,
+    /// Applied entries between checkpoints.
+    pub checkpoint_every: u64,
+    /// Entries kept behind a checkpoint, so that a secondary that was away catches up by log.
+    pub keep_entries: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_millis(400),
+            margin: Duration::from_millis(20),
+            beacon: Duration::from_millis(100),
+            retry: Duration::from_millis(100),
+            stall: Duration::from_millis(800),
+            seat_delay: Duration::from_millis(1000),
+            drain_budget: Duration::from_millis(500),
+            patience: Duration::from_millis(2000),
+            backlog: 1024,
+            frame_entries: 512,
+            window_entries: 4096,
+            image_bytes: 64 << 10,
+            fill_rate: 64 << 20,
+            checkpoint_every: 4096,
+            keep_entries: 1024,
+        }
+    }
+}
+
+impl Config {
+    /// What a set of numbers must satisfy; the text says which one to change.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if self.beacon * 2 > self.lease {
+            return Err("beacon must be at most half of lease: one lost beacon must not end a lease");
+        }
+        if self.margin * 25 < self.lease {
+            return Err("margin must be at least 4% of lease: that is how far the rates of two clocks may drift apart");
+        }
+        if self.stall < self.lease {
+            return Err("stall must be at least lease: a secondary is not slow before its lease has run out");
+        }
+        if self.backlog == 0 || self.frame_entries == 0 || self.window_entries == 0 || self.fill_rate == 0 {
+            return Err("backlog, frame_entries, window_entries and fill_rate must be above zero");
+        }
+        Ok(())
+    }
+
+    /// How long whoever granted a lease must not reign.
+    pub(crate) fn abstention(&self) -> Duration {
+        self.lease + self.margin
+    }
+}

@@ -1,0 +1,176 @@
+//! The promises that wait for the disk.
+//!
+//! Records gather in an open batch; `Flush` seals it into one write. Whatever must not be said before a write is safe is
+//! held here, inside the machine, until `Written` comes: the driver has no ordering duty.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use blueprint::{Index, Instant, Member};
+
+use crate::durable::{Image, Record};
+use crate::io::{Outbox, Output, WriteId};
+use crate::message::Message;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Disk {
+    open: WriteId,
+    batch: Vec<Record>,
+    pub(crate) written: WriteId,
+    /// Log writes under way: when that write is safe, so is the log up to that index.
+    appended: VecDeque<(WriteId, Index)>,
+    /// The log is safe up to here.
+    pub(crate) safe: Index,
+    /// The write that makes `promised` (and the replica itself) safe.
+    pub(crate) promise: WriteId,
+    /// Answers that wait, in order of what they wait for.
+    held: VecDeque<(WriteId, Member, Message)>,
+    /// Tables under way.
+    pub(crate) saves: VecDeque<(WriteId, Save)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Save {
+    /// Every slot, as it stood at this index.
+    Checkpoint(Index),
+    /// An image that the primary sent.
+    Taken { image: Image, from: Member },
+}
+
+impl Disk {
+    pub(crate) fn new(safe: Index) -> Self {
+        Self {
+            open: WriteId(1),
+            batch: Vec::new(),
+            written: WriteId(0),
+            appended: VecDeque::new(),
+            safe,
+            promise: WriteId(0),
+            held: VecDeque::new(),
+            saves: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, record: Record) -> WriteId {
+        self.batch.push(record);
+        self.open
+    }
+
+    pub(crate) fn push_append(&mut self, record: Record, last: Index) {
+        self.batch.push(record);
+        match self.appended.back_mut() {
+            Some((id, index)) if *id == self.open => *index = last,
+            _ => self.appended.push_back((self.open, last)),
+        }
+    }
+
+    /// What was under way beyond `last` will not make anything safe any more.
+    pub(crate) fn truncate(&mut self, last: Index) {
+        self.safe = self.safe.min(last);
+        for (_, index) in &mut self.appended {
+            *index = (*index).min(last);
+        }
+    }
+
+    /// Nothing that was safe before counts: not even the base, until this record is.
+    pub(crate) fn start_over(&mut self, record: Record, base: Index) {
+        self.safe = Index(0);
+        self.appended.clear();
+        self.saves.clear();
+        self.push_append(record, base);
+    }
+
+    /// The write after which the log is safe up to `index`.
+    pub(crate) fn covers(&self, index: Index) -> WriteId {
+        if index <= self.safe {
+            return WriteId(0);
+        }
+        self.appended.iter().find(|(_, upto)| *upto >= index).map_or(self.open, |(id, _)| *id)
+    }
+
+    pub(crate) fn is_promise_safe(&self) -> bool {
+        self.promise <= self.written
+    }
+
+    pub(crate) fn has_batch(&self) -> bool {
+        !self.batch.is_empty()
+    }
+
+    /// Closes the open batch, if there is anything in it.
+    pub(crate) fn seal(&mut self, out: &mut Outbox) {
+        if !self.batch.is_empty() {
+            out.push(Output::Write { id: self.open, records: core::mem::take(&mut self.batch) });
+            self.open.0 += 1;
+        }
+    }
+
+    /// A write of tables is one of its own, so that the driver takes them as they are at this very moment.
+    pub(crate) fn save(&mut self, image: Image, save: Save, out: &mut Outbox) -> WriteId {
+        self.seal(out);
+        let id = self.open;
+        self.open.0 += 1;
+        self.saves.push_back((id, save));
+        out.push(Output::Save { id, image });
+        id
+    }
+
+    pub(crate) fn hold(&mut self, after: WriteId, to: Member, message: Message) {
+        // One answer per batch and peer: the later one says it all.
+        if let (Some((id, peer, Message::Prepared { term, upto, .. })), Message::Prepared { term: t, upto: u, .. }) =
+            (self.held.back_mut(), &message)
+            && *id == after
+            && *peer == to
+            && *term == *t
+            && *upto <= *u
+        {
+            self.held.pop_back();
+        }
+        // Answers leave in the order of their writes; one that waits for an earlier write than its neighbour may go first.
+        let place = self.held.partition_point(|(id, _, _)| *id <= after);
+        self.held.insert(place, (after, to, message));
+    }
+
+    /// Returns whether this is news.
+    pub(crate) fn on_written(&mut self, upto: WriteId) -> bool {
+        if upto <= self.written || upto >= self.open {
+            return false;
+        }
+        self.written = upto;
+        while let Some((id, index)) = self.appended.front().copied() {
+            if id > upto {
+                break;
+            }
+            self.safe = self.safe.max(index);
+            self.appended.pop_front();
+        }
+        true
+    }
+
+    pub(crate) fn release(&mut self) -> Option<(Member, Message)> {
+        match self.held.front() {
+            Some((id, _, _)) if *id <= self.written => self.held.pop_front().map(|(_, to, message)| (to, message)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn saved(&mut self) -> Option<Save> {
+        match self.saves.front() {
+            Some((id, _)) if *id <= self.written => self.saves.pop_front().map(|(_, save)| save),
+            _ => None,
+        }
+    }
+
+    /// Held answers carry the primary's instants back to it; they are not ours to shift.
+    pub(crate) fn echoes(&mut self) -> impl Iterator<Item = &mut Instant> {
+        self.held.iter_mut().filter_map(|(_, _, message)| match message {
+            Message::Prepared { sent, .. } | Message::Differs { sent, .. } | Message::BeaconAck { sent, .. } => Some(sent),
+            Message::Prepare { .. }
+            | Message::Outranked { .. }
+            | Message::Beacon { .. }
+            | Message::Begin { .. }
+            | Message::Fill { .. }
+            | Message::Filled { .. }
+            | Message::Abdicate { .. } => None,
+        })
+    }
+}

@@ -1,0 +1,131 @@
+//! What survives a crash: the records that a replica writes, and what they add up to.
+//!
+//! A crash may lose any subset of the records that were not known to be written. [`Durable::absorb`] must therefore make
+//! sense of any subsequence: an append names what stood before it, a commit names the entry and not just its index, and
+//! nothing that was lost is guessed.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use blueprint::{Incarnation, Index, Member, Position, Slot, SlotMap, SlotSet, Term};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::log::{Entry, Log};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Record {
+    /// A replica exists from here on: at a keyspace's first start, as an empty candidate, or forked from a parent.
+    Found { me: Member, promised: Term, base: Position, clock: u64, owned: SlotSet, image: Image },
+    /// The same data under a newly issued incarnation (R10).
+    Adopt(Incarnation),
+    /// R2.
+    Promise(Term),
+    /// Replaces whatever stood after `previous`.
+    Append { previous: Position, entries: Vec<Entry> },
+    /// A hint: this entry is known to be committed.
+    Commit(Position),
+    /// A candidate begins anew: no slots, no log before `base`.
+    StartOver { base: Position, clock: u64, owned: SlotSet },
+    /// Tables as they stood at an index: a checkpoint, or an image that was taken.
+    Save(Image),
+    /// The log before `base` is no longer needed.
+    Cut { base: Position, clock: u64, owned: SlotSet },
+}
+
+/// Slots as they stood at `as_of`. Slots of `covered` outside `replaced` have not changed since they were last saved.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Image {
+    pub as_of: Index,
+    pub covered: SlotSet,
+    pub replaced: SlotSet,
+    /// The tables of `replaced` that are not empty, in slot order.
+    pub tables: Vec<(Slot, Bytes)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Durable {
+    pub me: Member,
+    pub promised: Term,
+    pub log: Log,
+    pub commit: Index,
+    /// The slots that this replica has at the base of its log.
+    pub owned: SlotSet,
+    /// As of which index each slot's table is saved; slots that are missing are not in it.
+    pub as_of: SlotMap<Index>,
+    pub tables: BTreeMap<Slot, Bytes>,
+}
+
+impl Durable {
+    /// The replica that a `Found` record makes; any other record says nothing without one.
+    pub fn found(record: &Record) -> Option<Self> {
+        let Record::Found { me, promised, base, clock, owned, image } = record else { return None };
+        let mut durable = Self {
+            me: *me,
+            promised: *promised,
+            log: Log::new(*base, *clock),
+            commit: base.index,
+            owned: owned.clone(),
+            as_of: SlotMap::new(),
+            tables: BTreeMap::new(),
+        };
+        durable.save(image);
+        Some(durable)
+    }
+
+    pub fn absorb(&mut self, record: &Record) {
+        match record {
+            Record::Found { .. } => {}
+            Record::Adopt(incarnation) => self.me.incarnation = *incarnation,
+            Record::Promise(term) => self.promised = self.promised.max(*term),
+            Record::Append { previous, entries } => self.append(*previous, entries),
+            Record::Commit(at) => {
+                if self.log.holds(*at) {
+                    self.commit = self.commit.max(at.index);
+                }
+            }
+            Record::StartOver { base, clock, owned } => {
+                self.log = Log::new(*base, *clock);
+                self.commit = base.index;
+                self.owned = owned.clone();
+                self.as_of.clear();
+                self.tables.clear();
+            }
+            Record::Save(image) => self.save(image),
+            Record::Cut { base, clock, owned } => self.cut(*base, *clock, owned),
+        }
+    }
+
+    fn append(&mut self, previous: Position, entries: &[Entry]) {
+        // An append whose predecessor was lost is lost too.
+        if !self.log.holds(previous) || previous.index < self.commit {
+            return;
+        }
+        self.log.truncate(previous.index.next());
+        for entry in entries {
+            self.log.push(entry.clone());
+        }
+    }
+
+    fn save(&mut self, image: &Image) {
+        self.as_of.set(&image.covered, image.as_of);
+        self.tables.retain(|slot, _| !image.replaced.contains(*slot));
+        self.tables.extend(image.tables.iter().cloned());
+    }
+
+    fn cut(&mut self, base: Position, clock: u64, owned: &SlotSet) {
+        if base.index <= self.log.base().index {
+            return;
+        }
+        if self.log.holds(base) {
+            self.log.cut(base);
+        } else {
+            self.log = Log::new(base, clock);
+        }
+        self.commit = self.commit.max(base.index);
+        let gone = self.owned.difference(owned);
+        self.owned = owned.clone();
+        self.as_of.remove(&gone);
+        self.tables.retain(|slot, _| owned.contains(*slot));
+    }
+}

@@ -1,0 +1,94 @@
+//! Backfill, the primary's side: tables slot by slot, while entries stream; throttled, resumable.
+
+use blueprint::{Breach, Conduct, Index, Instant, Member, SlotSet};
+
+use crate::io::{Outbox, Output, View};
+use crate::message::Message;
+use crate::phaser::{Phaser, Role};
+
+impl<C: Conduct> Phaser<C> {
+    pub(crate) fn on_fill_tick(&mut self, now: Instant, out: &mut Outbox) {
+        let Role::Leading(leader) = &mut self.role else { return };
+        let patience = self.config.retry * 3;
+        for peer in &mut leader.peers {
+            if !peer.fill.in_flight.is_empty() && now.since(peer.fill.sent_at) > patience {
+                peer.fill.in_flight = SlotSet::empty();
+            }
+            if let Some(base) = peer.begin {
+                if self.log.position(base.index) != Some(base) {
+                    peer.begin = None; // cut off meanwhile: probe again, and begin at a newer base
+                    peer.probing = true;
+                    continue;
+                }
+                let clock = self.log.get(base.index).map_or(self.log.clock(), |e| e.clock);
+                let owned = self.owned.clone();
+                out.send(self.me, peer.member, Message::Begin { term: leader.term, base, clock, owned });
+            }
+        }
+        self.send_images(now, out);
+    }
+
+    /// One image at a time per candidate, to whoever misses something and whose log is known to meet ours.
+    pub(crate) fn send_images(&mut self, now: Instant, out: &mut Outbox) {
+        let (applied, bytes) = (self.applied, self.config.image_bytes);
+        let Role::Leading(leader) = &self.role else { return };
+        for peer in &leader.peers {
+            let idle = peer.fill.in_flight.is_empty() && now >= peer.fill.not_before;
+            if peer.upto.is_none() || peer.begin.is_some() || peer.progress.missing.is_empty() || !idle {
+                continue;
+            }
+            if C::breaks(Breach::TailAloneForHalfFilled) {
+                continue;
+            }
+            let (as_of, slots) = self.label(&peer.progress.missing.intersection(&self.owned), applied);
+            if !slots.is_empty() {
+                out.push(Output::SendImage { to: peer.member, term: leader.term, as_of, slots, bytes });
+            }
+        }
+    }
+
+    /// A table is as of the larger of the applied index and the `as_of` that it came with: a restarted sender may have
+    /// applied less. Only slots with the same label travel together.
+    fn label(&self, wanted: &SlotSet, applied: Index) -> (Index, SlotSet) {
+        if C::breaks(Breach::ImageLabelledApplied) {
+            return (applied, wanted.clone());
+        }
+        for (first, last, as_of) in self.as_of.runs() {
+            let run = SlotSet::range(first, last).intersection(wanted);
+            if *as_of > applied && !run.is_empty() {
+                return (*as_of, run);
+            }
+        }
+        (applied, wanted.clone())
+    }
+
+    pub(crate) fn on_image_sent(&mut self, now: Instant, to: Member, slots: &SlotSet, bytes: usize) {
+        let rate = self.config.fill_rate;
+        let Role::Leading(leader) = &mut self.role else { return };
+        if let Some(peer) = leader.peer(to) {
+            peer.fill.in_flight = peer.fill.in_flight.union(slots);
+            peer.fill.sent_at = now;
+            let micros = (bytes as u64).saturating_mul(1_000_000) / rate;
+            peer.fill.not_before = now + core::time::Duration::from_micros(micros);
+        }
+    }
+
+    /// The answer to a question about the blueprint: it is news like any other, and permits what was asked for.
+    pub(crate) fn on_told(&mut self, now: Instant, nonce: u64, view: View, out: &mut Outbox) {
+        let term = view.government.term;
+        self.on_view(now, view, out);
+        if let Role::Leading(leader) = &self.role
+            && leader.term == term
+            && leader.succession.is_none()
+        {
+            self.on_growth_told(now, nonce, out);
+            self.on_hand_over_told(now, nonce, out);
+            self.on_confirmed(now, nonce, out);
+        }
+    }
+
+    pub(crate) fn on_rejected(&mut self, _now: Instant, term: blueprint::Term, _out: &mut Outbox) {
+        self.on_seat_rejected(term);
+        self.on_hand_over_rejected(term);
+    }
+}

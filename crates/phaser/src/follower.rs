@@ -1,0 +1,259 @@
+//! What a replica does for whoever leads: takes entries and tables, answers when they are safe, grants leases.
+
+use alloc::vec::Vec;
+
+use blueprint::{Breach, Conduct, Index, Instant, Member, Position, SlotSet, Term};
+
+use crate::disk::Save;
+use crate::durable::Image;
+use crate::io::{Dropped, Outbox, Output, WriteId};
+use crate::log::{Entry, Log, Payload};
+use crate::message::{Message, Progress};
+use crate::phaser::{Phaser, Role};
+
+impl<C: Conduct> Phaser<C> {
+    /// A message that only the primary of its term sends.
+    pub(crate) fn on_order(&mut self, now: Instant, from: Member, message: Message, out: &mut Outbox) {
+        let term = message.term();
+        if term < self.promised {
+            let refusal = Message::Outranked { promised: self.promised };
+            self.hold(self.disk.promise, from, refusal, now, out);
+            return self.drop_message(Dropped::LowerTerm, out);
+        }
+        if let Some(view) = &self.known
+            && view.government.term == term
+            && view.government.primary != from
+        {
+            return self.drop_message(Dropped::UnknownSender, out);
+        }
+        if term > self.promised {
+            if term.0 > self.promised.0 + (1 << 40) {
+                return self.drop_message(Dropped::Malformed, out); // no cluster changes that often: spare the counter
+            }
+            self.step_down(now, out);
+            self.raise(term);
+        } else if !matches!(self.role, Role::Following) {
+            return self.drop_message(Dropped::Malformed, out); // this very replica was named primary of that term
+        }
+        match message {
+            Message::Prepare { previous, entries, commit, sent, .. } => {
+                self.on_prepare(now, from, previous, entries, commit, sent, out);
+            }
+            Message::Beacon { commit, sent, .. } => self.on_beacon(now, from, commit, sent, out),
+            Message::Begin { base, clock, owned, .. } => self.on_begin(now, from, base, clock, owned, out),
+            Message::Fill { image, .. } => self.on_fill(now, from, image, out),
+            Message::Prepared { .. }
+            | Message::Differs { .. }
+            | Message::Outranked { .. }
+            | Message::BeaconAck { .. }
+            | Message::Filled { .. }
+            | Message::Abdicate { .. } => unreachable!("only the primary's orders come here"),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn on_prepare(
+        &mut self,
+        now: Instant,
+        from: Member,
+        previous: Position,
+        entries: Vec<Entry>,
+        commit: Index,
+        sent: Instant,
+        out: &mut Outbox,
+    ) {
+        if !Log::well_formed(previous, &entries, self.promised) {
+            return self.drop_message(Dropped::Malformed, out);
+        }
+        let upto = entries.last().map_or(previous.index, |e| e.at.index);
+        let Ok(fresh) = self.match_log(previous, entries, out) else {
+            return self.answer_differs(now, from, sent, out);
+        };
+        if let Some(first) = fresh.first() {
+            let before = first.at.index.prev();
+            if before < self.log.last().index {
+                self.truncate(before);
+            }
+            let previous = self.log.last();
+            self.append(previous, fresh, now);
+        }
+        self.proven = self.proven.max(upto);
+        self.learn_commit(commit, upto);
+        self.apply(now, out);
+
+        let mut ack = upto;
+        if C::breaks(Breach::UptoIsEndOfLog) {
+            ack = self.log.last().index;
+        }
+        let mut after = self.disk.covers(ack).max(self.disk.promise);
+        if C::breaks(Breach::AnswerBeforeDurable) {
+            after = WriteId(0);
+        }
+        let prepared = Message::Prepared { term: self.promised, upto: ack, progress: Progress::default(), sent };
+        self.hold(after, from, prepared, now, out);
+    }
+
+    /// What of `entries` is new, once `previous` and everything common has been compared. `Err` where the logs differ at
+    /// `previous`, or where matching would undo what is committed.
+    fn match_log(&mut self, previous: Position, mut entries: Vec<Entry>, out: &mut Outbox) -> Result<Vec<Entry>, ()> {
+        let base = self.log.base();
+        // Up to the base everything is committed, and so the same for every rightful primary.
+        if previous.index < base.index {
+            entries.retain(|e| e.at.index > base.index);
+        } else if !self.log.holds(previous) {
+            return Err(());
+        }
+        let same = entries.iter().take_while(|e| self.log.holds(e.at)).count();
+        entries.drain(..same);
+        if let Some(first) = entries.first()
+            && first.at.index <= self.commit
+        {
+            self.drop_message(Dropped::WouldTruncateCommitted, out);
+            return Err(());
+        }
+        Ok(entries)
+    }
+
+    fn truncate(&mut self, last: Index) {
+        assert!(last >= self.commit, "what is committed is never truncated (R1)");
+        self.log.truncate(last.next());
+        self.disk.truncate(last);
+        self.proven = self.proven.min(last);
+    }
+
+    fn answer_differs(&mut self, now: Instant, to: Member, sent: Instant, out: &mut Outbox) {
+        let known = self.log.position(self.commit).expect("commit is in the log");
+        let last = self.log.last();
+        let differs = Message::Differs { term: self.promised, last, known, progress: Progress::default(), sent };
+        self.hold(self.disk.promise, to, differs, now, out);
+    }
+
+    /// R1: the smaller of what it was told and of what this term proved.
+    fn learn_commit(&mut self, told: Index, proven: Index) {
+        let mut upto = told.min(proven);
+        if C::breaks(Breach::CommitNotClamped) {
+            upto = told.min(self.log.last().index);
+        }
+        self.commit = self.commit.max(upto);
+    }
+
+    fn on_beacon(&mut self, now: Instant, from: Member, commit: Index, sent: Instant, out: &mut Outbox) {
+        self.learn_commit(commit, self.proven);
+        self.apply(now, out);
+        let ack = Message::BeaconAck { term: self.promised, progress: Progress::default(), sent };
+        self.hold(self.disk.promise, from, ack, now, out);
+    }
+
+    fn on_begin(&mut self, now: Instant, from: Member, base: Position, clock: u64, owned: SlotSet, out: &mut Outbox) {
+        // A late or repeated Begin must not throw away what this replica has acknowledged, in this term, since.
+        if self.proven >= base.index && self.proven > Index(0) {
+            self.drop_message(Dropped::OutdatedBegin, out);
+            return self.answer_begun(now, from, out);
+        }
+        if self.is_vital() || base.term > self.promised || owned.is_empty() {
+            return self.drop_message(Dropped::Malformed, out);
+        }
+        self.start_over(base, clock, owned, out);
+        self.clock.observe(clock, now);
+        self.answer_begun(now, from, out);
+    }
+
+    fn answer_begun(&mut self, now: Instant, to: Member, out: &mut Outbox) {
+        let upto = self.proven;
+        let begun = Message::Prepared { term: self.promised, upto, progress: Progress::default(), sent: Instant::ZERO };
+        self.hold(self.disk.covers(upto).max(self.disk.promise), to, begun, now, out);
+    }
+
+    /// Members and heirs hold what was acknowledged: they are never told to begin anew.
+    fn is_vital(&self) -> bool {
+        self.known.as_ref().is_some_and(|v| {
+            v.government.term >= self.promised && (v.government.is_member(self.me) || v.government.heirs.contains(&self.me))
+        })
+    }
+
+    fn on_fill(&mut self, now: Instant, from: Member, image: Image, out: &mut Outbox) {
+        let wanted = self.missing().difference(&self.unsaved);
+        let takes = image.covered.intersection(&wanted);
+        let malformed = image.replaced != image.covered || image.tables.iter().any(|(slot, _)| !image.covered.contains(*slot));
+        if malformed || image.as_of < self.log.base().index {
+            return self.drop_message(if malformed { Dropped::Malformed } else { Dropped::OutdatedImage }, out);
+        }
+        if takes.is_empty() {
+            // Nothing of it is wanted (any more); say so, or the primary would send it again.
+            let filled = Message::Filled { term: self.promised, slots: image.covered, progress: Progress::default() };
+            return self.hold(self.disk.promise, from, filled, now, out);
+        }
+        let image = Image {
+            as_of: image.as_of,
+            tables: image.tables.into_iter().filter(|(slot, _)| takes.contains(*slot)).collect(),
+            replaced: takes.clone(),
+            covered: takes.clone(),
+        };
+        out.push(Output::Install { image: image.clone() });
+        self.as_of.set(&takes, image.as_of);
+        if !C::breaks(Breach::ImageWithoutReplay) {
+            self.replay(&takes, image.as_of, out);
+        }
+        // What is saved is what stands here now: the image, and the log replayed into it.
+        let saved = Image { as_of: image.as_of.max(self.applied), tables: Vec::new(), ..image };
+        self.unsaved = self.unsaved.union(&takes);
+        self.disk.save(saved.clone(), Save::Taken { image: saved, from }, out);
+    }
+
+    /// The log from the image's `as_of` to the applied index, into the slots that it brought.
+    fn replay(&mut self, slots: &SlotSet, as_of: Index, out: &mut Outbox) {
+        if self.applied <= as_of {
+            return;
+        }
+        for entry in self.log.from(as_of.next(), (self.applied.0 - as_of.0) as usize) {
+            if let Payload::Command { slot, .. } = &entry.payload
+                && slots.contains(*slot)
+            {
+                out.push(Output::Apply { entry: entry.clone(), ticket: None });
+            }
+        }
+    }
+
+    /// Says it when write `after` is safe.
+    pub(crate) fn hold(&mut self, after: WriteId, to: Member, message: Message, now: Instant, out: &mut Outbox) {
+        if after <= self.disk.written {
+            self.answer(to, message, now, out);
+        } else {
+            self.disk.hold(after, to, message);
+        }
+    }
+
+    pub(crate) fn release_answers(&mut self, now: Instant, out: &mut Outbox) {
+        while let Some((to, message)) = self.disk.release() {
+            self.answer(to, message, now, out);
+        }
+    }
+
+    /// R2: only for the promised term. R5: the lease is granted at the moment of answering.
+    fn answer(&mut self, to: Member, mut message: Message, now: Instant, out: &mut Outbox) {
+        if message.term() < self.promised {
+            return;
+        }
+        match &mut message {
+            Message::Prepared { term, progress, .. } | Message::BeaconAck { term, progress, .. } => {
+                *progress = self.progress();
+                self.grants.grant(*term, now + self.config.abstention());
+            }
+            Message::Differs { progress, .. } | Message::Filled { progress, .. } => *progress = self.progress(),
+            Message::Prepare { .. }
+            | Message::Outranked { .. }
+            | Message::Beacon { .. }
+            | Message::Begin { .. }
+            | Message::Fill { .. }
+            | Message::Abdicate { .. } => {}
+        }
+        out.send(self.me, to, message);
+    }
+
+    pub(crate) fn on_outranked(&mut self, promised: Term, out: &mut Outbox) {
+        // The blueprint will say who leads; until it does there is nothing to do that would be right.
+        if promised > self.promised {
+            self.drop_message(Dropped::LowerTerm, out);
+        }
+    }
+}

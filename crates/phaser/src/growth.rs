@@ -1,0 +1,179 @@
+//! Growth belongs to the primary (R6); so does the dismissal of a secondary that holds everyone up.
+//!
+//! candidate level → the blueprint read afresh → joint: its answers and leases are needed from here on → checked → proposed,
+//! again and again, until a successor is seen (R7). Once proposed, only a successor without it gives growth up.
+
+use alloc::vec::Vec;
+
+use blueprint::{Breach, Change, Conduct, Fate, Index, Instant, Member};
+
+use crate::io::{Event, Outbox, Output};
+use crate::handover::HandOver;
+use crate::leader::Leader;
+use crate::peer::{Part, Peer};
+use crate::phaser::{Phaser, Role};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Growth {
+    None,
+    /// Waits for a fresh read of the blueprint.
+    Asking { candidate: Member, nonce: u64, asked_at: Instant },
+    /// Counts for commits and leases. `level` is the commit index that it must have applied.
+    Joint { candidate: Member, level: Index, since: Instant },
+    /// As before, and proposed: only a successor ends this. `giving_up` proposes the one without it.
+    Proposed { candidate: Member, giving_up: bool },
+}
+
+impl Growth {
+    pub(crate) fn joint(&self) -> Option<Member> {
+        match self {
+            Self::None | Self::Asking { .. } => None,
+            Self::Joint { candidate, .. } | Self::Proposed { candidate, .. } => Some(*candidate),
+        }
+    }
+
+    pub(crate) fn instants(&mut self) -> Vec<&mut Instant> {
+        match self {
+            Self::None | Self::Proposed { .. } => Vec::new(),
+            Self::Asking { asked_at: at, .. } | Self::Joint { since: at, .. } => alloc::vec![at],
+        }
+    }
+}
+
+impl Leader {
+    /// Near enough to be asked about: whole, answering, everything acknowledged under this term.
+    fn level_candidate<C: Conduct>(&self, commit: Index, stall: core::time::Duration, now: Instant) -> Option<Member> {
+        let ready = |p: &&Peer| {
+            p.part == Part::Candidate
+                && self.is_level::<C>(p, commit)
+                && now.since(p.heard) < stall
+                && self.delays.get(&p.member.node).is_none_or(|(_, not_before)| now >= *not_before)
+        };
+        self.peers.iter().find(ready).map(|p| p.member)
+    }
+
+    fn is_level<C: Conduct>(&self, peer: &Peer, commit: Index) -> bool {
+        let upto = peer.upto.unwrap_or(Index(0));
+        let whole = peer.is_whole() || (C::breaks(Breach::TailAloneForHalfFilled) && peer.upto.is_some());
+        let short = u64::from(C::breaks(Breach::SeatOneEntryShort));
+        let reign_acked = upto >= self.reign || C::breaks(Breach::SeatBeforeReignAcked);
+        whole && upto.0 + short >= commit.0 && reign_acked
+    }
+}
+
+impl<C: Conduct> Phaser<C> {
+    pub(crate) fn try_seat(&mut self, now: Instant, out: &mut Outbox) {
+        let nonce = self.nonce + 1;
+        let untold = self.has_untold_split();
+        let (me, stall, retry) = (self.me, self.config.stall, self.config.retry);
+        let Role::Leading(leader) = &mut self.role else { return };
+        if leader.succession.is_some() || leader.hand_over != HandOver::None {
+            return;
+        }
+        match leader.growth {
+            Growth::None => {
+                if untold {
+                    return;
+                }
+                if let Some(candidate) = leader.level_candidate::<C>(self.commit, stall, now) {
+                    leader.growth = Growth::Asking { candidate, nonce, asked_at: now };
+                    self.nonce = nonce;
+                    out.push(Output::Ask { nonce });
+                }
+            }
+            Growth::Asking { asked_at, .. } => {
+                if now.since(asked_at) > retry * 5 {
+                    leader.growth = Growth::None;
+                }
+            }
+            Growth::Joint { candidate, level, since } => {
+                let Some(peer) = leader.peers.iter().find(|p| p.member == candidate) else { return };
+                let applied = peer.progress.applied >= level || C::breaks(Breach::SeatOneEntryShort);
+                if untold || now.since(since) > stall {
+                    leader.growth = Growth::None; // nothing was proposed yet: nobody can accept it
+                    leader.delay_seat(candidate, now, self.config.seat_delay);
+                    self.try_commit(now, out);
+                } else if applied && leader.is_level::<C>(peer, level) {
+                    let term = leader.term;
+                    leader.growth = Growth::Proposed { candidate, giving_up: false };
+                    leader.propose_at = now + retry;
+                    out.push(Output::Propose { term, change: Change::Seat { candidate, by: me } });
+                }
+            }
+            Growth::Proposed { candidate, ref mut giving_up } => {
+                if now < leader.propose_at {
+                    return;
+                }
+                leader.propose_at = now + retry;
+                let silent = leader.peers.iter().find(|p| p.member == candidate).is_none_or(|p| now.since(p.heard) > stall);
+                *giving_up |= silent;
+                let change = if *giving_up { Change::Drop { candidate } } else { Change::Seat { candidate, by: me } };
+                out.push(Output::Propose { term: leader.term, change });
+            }
+        }
+    }
+
+    /// The fresh read shows our own term: growth may start.
+    pub(crate) fn on_growth_told(&mut self, now: Instant, told: u64, out: &mut Outbox) {
+        let untold = self.has_untold_split();
+        let Role::Leading(leader) = &mut self.role else { return };
+        if let Growth::Asking { candidate, nonce, .. } = leader.growth
+            && nonce == told
+        {
+            if untold {
+                leader.growth = Growth::None;
+                return;
+            }
+            leader.growth = Growth::Joint { candidate, level: self.commit, since: now };
+            leader.announce = true;
+            out.event(Event::JointBegan { term: leader.term, candidate });
+            self.try_seat(now, out);
+        } else if C::breaks(Breach::LeaveJointOnStillT)
+            && let Growth::Proposed { .. } = leader.growth
+        {
+            leader.growth = Growth::None;
+            self.try_commit(now, out);
+        }
+    }
+
+    /// Only the proposer's own attempt was refused: an earlier one may still be accepted. The other successor settles it.
+    pub(crate) fn on_seat_rejected(&mut self, term: blueprint::Term) {
+        if let Role::Leading(leader) = &mut self.role
+            && leader.term == term
+            && let Growth::Proposed { giving_up, .. } = &mut leader.growth
+        {
+            *giving_up = !*giving_up;
+        }
+    }
+
+    /// A secondary that has not answered for `stall`, while the others did, is dismissed and stays on as a candidate.
+    pub(crate) fn dismiss_laggards(&mut self, now: Instant, out: &mut Outbox) {
+        let (stall, retry) = (self.config.stall, self.config.retry);
+        let Role::Leading(leader) = &mut self.role else { return };
+        let spare = leader.government.size() > usize::from(leader.government.min_in_sync);
+        if !spare || leader.succession.is_some() || now < leader.propose_at || leader.hand_over != HandOver::None {
+            return;
+        }
+        if leader.growth.joint().is_some() {
+            return; // one proposal at a time; growth gives itself up when the candidate is silent
+        }
+        let lags = |p: &Peer| now.since(p.heard) > stall || now.since(p.advanced) > stall;
+        let secondaries = || leader.peers.iter().filter(|p| p.part == Part::Secondary);
+        let Some(laggard) = secondaries().find(|p| lags(p)).map(|p| p.member) else { return };
+        if secondaries().any(|p| p.member != laggard && !lags(p)) {
+            leader.propose_at = now + retry;
+            leader.delay_seat(laggard, now, self.config.seat_delay);
+            let change = Change::Dismiss { secondary: laggard, fate: Fate::Stalled };
+            out.push(Output::Propose { term: leader.term, change });
+        }
+    }
+}
+
+impl Leader {
+    /// Twice as long each time.
+    fn delay_seat(&mut self, who: Member, now: Instant, delay: core::time::Duration) {
+        let (count, not_before) = self.delays.entry(who.node).or_insert((0, now));
+        *not_before = now + delay * 2u32.pow((*count).min(5));
+        *count += 1;
+    }
+}

@@ -1,0 +1,112 @@
+//! Hand over: a planned change of primary.
+//!
+//! pause (new writes wait) → drain until everything is committed → propose → until the outcome is known no write is
+//! accepted (R7), reads go on under R5 → the successor is seen: stop, `Abdicate`, forward the backlog. What cannot drain
+//! within its budget falls back before anything is proposed.
+
+use alloc::vec::Vec;
+
+use blueprint::{Breach, Change, Conduct, Instant, Member, NodeId};
+
+use crate::growth::Growth;
+use crate::io::{Event, Outbox, Output};
+use crate::message::Message;
+use crate::phaser::{Phaser, Role};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum HandOver {
+    None,
+    Draining { to: Member, nonce: u64, told: bool, until: Instant },
+    /// `staying` proposes to go on as before instead: either successor settles it.
+    Proposed { to: Member, staying: bool, since: Instant },
+}
+
+impl HandOver {
+    pub(crate) fn pauses<C: Conduct>(&self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Draining { .. } => true,
+            Self::Proposed { .. } => !C::breaks(Breach::WritesAfterUnknownHandOver),
+        }
+    }
+
+    pub(crate) fn instants(&mut self) -> Vec<&mut Instant> {
+        match self {
+            Self::None => Vec::new(),
+            Self::Draining { until: at, .. } | Self::Proposed { since: at, .. } => alloc::vec![at],
+        }
+    }
+}
+
+impl<C: Conduct> Phaser<C> {
+    pub(crate) fn on_hand_over(&mut self, now: Instant, to: NodeId, out: &mut Outbox) {
+        let nonce = self.nonce + 1;
+        let Role::Leading(leader) = &mut self.role else { return };
+        let Some(to) = leader.government.secondaries.iter().copied().find(|m| m.node == to) else { return };
+        let idle = leader.hand_over == HandOver::None && matches!(leader.growth, Growth::None | Growth::Asking { .. });
+        if !leader.serving || !idle || leader.succession.is_some() {
+            return;
+        }
+        leader.growth = Growth::None;
+        leader.hand_over = HandOver::Draining { to, nonce, told: false, until: now + self.config.drain_budget };
+        self.nonce = nonce;
+        out.push(Output::Ask { nonce });
+    }
+
+    pub(crate) fn on_hand_over_told(&mut self, now: Instant, answered: u64, out: &mut Outbox) {
+        let Role::Leading(leader) = &mut self.role else { return };
+        if let HandOver::Draining { nonce, told, .. } = &mut leader.hand_over
+            && *nonce == answered
+        {
+            *told = true;
+            self.try_propose_hand_over(now, out);
+        }
+    }
+
+    pub(crate) fn try_propose_hand_over(&mut self, now: Instant, out: &mut Outbox) {
+        let drained = self.commit == self.log.last().index;
+        let Role::Leading(leader) = &mut self.role else { return };
+        let HandOver::Draining { to, told: true, .. } = leader.hand_over else { return };
+        if !drained || leader.succession.is_some() {
+            return;
+        }
+        leader.hand_over = HandOver::Proposed { to, staying: false, since: now };
+        leader.propose_at = now + self.config.retry;
+        let term = leader.term;
+        out.event(Event::Drained { term });
+        out.push(Output::Propose { term, change: Change::HandOver { to, by: self.me } });
+        if C::breaks(Breach::AbdicateBeforeOutcome) {
+            out.send(self.me, to, Message::Abdicate { term });
+        }
+    }
+
+    pub(crate) fn on_hand_over_tick(&mut self, now: Instant, out: &mut Outbox) {
+        let Role::Leading(leader) = &mut self.role else { return };
+        match leader.hand_over {
+            HandOver::None => {}
+            HandOver::Draining { until, .. } => {
+                if now >= until {
+                    leader.hand_over = HandOver::None;
+                    self.serve_backlog(now, out);
+                }
+            }
+            HandOver::Proposed { to, staying, .. } => {
+                if now >= leader.propose_at && leader.succession.is_none() {
+                    leader.propose_at = now + self.config.retry;
+                    let change =
+                        if staying { Change::Renew { primary: self.me } } else { Change::HandOver { to, by: self.me } };
+                    out.push(Output::Propose { term: leader.term, change });
+                }
+            }
+        }
+    }
+
+    pub(crate) fn on_hand_over_rejected(&mut self, term: blueprint::Term) {
+        if let Role::Leading(leader) = &mut self.role
+            && leader.term == term
+            && let HandOver::Proposed { staying, .. } = &mut leader.hand_over
+        {
+            *staying = !*staying;
+        }
+    }
+}

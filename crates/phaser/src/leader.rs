@@ -1,0 +1,492 @@
+//! What a primary does: gives indexes, sends frames, counts answers, commits, serves reads under leases.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use blueprint::{Breach, Conduct, Government, Index, Instant, Member, NodeId, Slot, SlotSet, Term};
+
+use crate::config::Config;
+use crate::growth::Growth;
+use crate::handover::HandOver;
+use crate::io::{Dropped, Event, Outbox, Output, Refusal, Ticket};
+use crate::log::{Log, Payload};
+use crate::message::{Message, Progress};
+use crate::peer::{Part, Peer};
+use crate::phaser::{Phaser, Request, Role, Waiting};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Leader {
+    pub(crate) term: Term,
+    pub(crate) government: Government,
+    /// The entry that began this rule; nothing is served before it is committed (R4).
+    pub(crate) reign: Index,
+    pub(crate) serving: bool,
+    pub(crate) peers: Vec<Peer>,
+    pub(crate) growth: Growth,
+    pub(crate) hand_over: HandOver,
+    /// A successor that was seen and is ours too, while its promise becomes durable.
+    pub(crate) succession: Option<Government>,
+    /// Slots of a Split that is appended and not yet committed: writes to them wait.
+    pub(crate) parting: SlotSet,
+    pub(crate) tickets: VecDeque<(Index, Ticket)>,
+    /// While there are heirs, reads are good until then (R9); and the question under way, with when it was sent.
+    pub(crate) confirmed: Instant,
+    pub(crate) confirming: Option<(u64, Instant)>,
+    /// Laggards that were dismissed: how often, and when they may be seated again.
+    pub(crate) delays: BTreeMap<NodeId, (u32, Instant)>,
+    /// Tell everyone the commit index with the next flush.
+    pub(crate) announce: bool,
+    pub(crate) tick_at: Instant,
+    pub(crate) propose_at: Instant,
+    /// Only read by the planted bug that checks leases before reads.
+    leased_before: bool,
+}
+
+impl Leader {
+    pub(crate) fn new(government: Government, reign: Index, parting: SlotSet, now: Instant, config: &Config) -> Self {
+        let peers = Self::seats(&government).map(|(member, part)| Peer::new(member, part, reign, now)).collect();
+        Self {
+            term: government.term,
+            government,
+            reign,
+            serving: false,
+            peers,
+            growth: Growth::None,
+            hand_over: HandOver::None,
+            succession: None,
+            parting,
+            tickets: VecDeque::new(),
+            confirmed: Instant::ZERO,
+            confirming: None,
+            delays: BTreeMap::new(),
+            announce: false,
+            tick_at: now + config.beacon,
+            propose_at: now,
+            leased_before: false,
+        }
+    }
+
+    fn seats(government: &Government) -> impl Iterator<Item = (Member, Part)> + '_ {
+        let secondaries = government.secondaries.iter().map(|m| (*m, Part::Secondary));
+        secondaries.chain(government.candidates.iter().map(|m| (*m, Part::Candidate)))
+    }
+
+    /// Goes on in the next term, without a new Reign. A successor settles whatever was proposed.
+    pub(crate) fn adopt<C: Conduct>(&mut self, government: Government, now: Instant, config: &Config) {
+        assert!(government.term > self.term, "governments only go forward");
+        let mut before = core::mem::take(&mut self.peers);
+        for (member, part) in Self::seats(&government) {
+            let peer = match before.iter().position(|p| p.member == member) {
+                Some(at) => before.swap_remove(at).carry_over(part, C::breaks(Breach::AckFromEarlierTerm)),
+                None => Peer::new(member, part, self.reign, now),
+            };
+            self.peers.push(peer);
+        }
+        self.term = government.term;
+        self.government = government;
+        self.growth = Growth::None;
+        self.hand_over = HandOver::None;
+        self.confirmed = Instant::ZERO;
+        self.confirming = None;
+        self.tick_at = now + config.beacon;
+        self.propose_at = now;
+    }
+
+    pub(crate) fn deadline(&self) -> Instant {
+        self.tick_at
+    }
+
+    pub(crate) fn takes_writes(&self) -> bool {
+        self.serving && self.government.in_sync() && self.hand_over == HandOver::None
+    }
+
+    pub(crate) fn peer(&mut self, member: Member) -> Option<&mut Peer> {
+        self.peers.iter_mut().find(|p| p.member == member)
+    }
+
+    /// Whose answers and leases are needed: the secondaries, and while growth is pending the one who would join (R6).
+    pub(crate) fn needed(&self) -> impl Iterator<Item = &Peer> {
+        let joining = self.growth.joint();
+        self.peers.iter().filter(move |p| p.part == Part::Secondary || Some(p.member) == joining)
+    }
+
+    /// Reads are good until then.
+    pub(crate) fn read_until<C: Conduct>(&self) -> Instant {
+        let mut until = Instant::NEVER;
+        for peer in self.needed() {
+            if peer.part == Part::Candidate && C::breaks(Breach::JointAcksWithoutLeases) {
+                continue;
+            }
+            until = until.min(peer.lease);
+        }
+        if !self.government.heirs.is_empty() && !C::breaks(Breach::LonePrimaryReadsWithoutAsking) {
+            until = until.min(self.confirmed);
+        }
+        until
+    }
+
+    pub(crate) fn check_invariants(&self, promised: Term, log: &Log) {
+        assert!(self.term == promised || self.succession.is_some(), "a primary has promised the term that it leads (R4)");
+        assert!(self.reign <= log.last().index, "a rule begins with an entry");
+        assert_eq!(self.government.term, self.term);
+        for peer in &self.peers {
+            assert!(peer.upto.is_none_or(|upto| upto <= log.last().index), "nobody is ahead of the primary");
+        }
+    }
+
+    pub(crate) fn instants(&mut self) -> Vec<&mut Instant> {
+        let mut all: Vec<&mut Instant> =
+            alloc::vec![&mut self.confirmed, &mut self.tick_at, &mut self.propose_at];
+        all.extend(self.confirming.iter_mut().map(|(_, sent)| sent));
+        all.extend(self.delays.values_mut().map(|(_, at)| at));
+        all.extend(self.peers.iter_mut().flat_map(Peer::instants));
+        all.extend(self.growth.instants());
+        all.extend(self.hand_over.instants());
+        all
+    }
+}
+
+impl<C: Conduct> Phaser<C> {
+    pub(crate) fn on_request(&mut self, now: Instant, waiting: Waiting, out: &mut Outbox) {
+        let Role::Leading(leader) = &self.role else {
+            return match self.role {
+                Role::Ascending { .. } => self.wait(waiting, out),
+                Role::Following | Role::Restarted { .. } | Role::Leading(_) => {
+                    out.push(Output::Forward { ticket: waiting.ticket });
+                }
+            };
+        };
+        if !self.owned.contains(waiting.slot) {
+            return out.push(Output::Forward { ticket: waiting.ticket });
+        }
+        match waiting.what {
+            Request::Read => self.on_read(now, waiting, out),
+            Request::Write(_) if !leader.government.in_sync() && !C::breaks(Breach::WritesAcceptedAlone) => {
+                out.push(Output::Refuse { ticket: waiting.ticket, why: Refusal::NoReplicas });
+            }
+            Request::Write(_) if !self.accepts_writes(waiting.slot) => self.wait(waiting, out),
+            Request::Write(body) => {
+                let payload = Payload::Command { slot: waiting.slot, body };
+                let term = leader.term;
+                let index = self.append_own(now, term, payload);
+                let Role::Leading(leader) = &mut self.role else { unreachable!("it was a moment ago") };
+                leader.tickets.push_back((index, waiting.ticket));
+            }
+        }
+    }
+
+    fn accepts_writes(&self, slot: Slot) -> bool {
+        let Role::Leading(leader) = &self.role else { return false };
+        let paused = leader.hand_over.pauses::<C>();
+        let room = leader.tickets.len() < self.config.backlog;
+        leader.serving && !paused && room && !leader.parting.contains(slot)
+    }
+
+    /// R5: evaluated first; then the lease is checked, by a clock reading taken after that; then the answer leaves.
+    fn on_read(&mut self, now: Instant, waiting: Waiting, out: &mut Outbox) {
+        let Role::Leading(leader) = &self.role else { unreachable!("only a primary reads") };
+        let mut good_until = leader.read_until::<C>();
+        if C::breaks(Breach::LeaseCheckedBeforeRead) && leader.leased_before {
+            good_until = Instant::NEVER;
+        }
+        if leader.serving && good_until > now {
+            out.push(Output::Serve { ticket: waiting.ticket, clock: self.clock.read(now), good_until });
+        } else {
+            self.wait(waiting, out);
+            self.confirm(now, out);
+        }
+    }
+
+    /// R9: with heirs about, a read needs a look at the blueprint.
+    fn confirm(&mut self, now: Instant, out: &mut Outbox) {
+        let nonce = self.nonce + 1;
+        let Role::Leading(leader) = &mut self.role else { return };
+        let asked_lately = leader.confirming.is_some_and(|(_, sent)| now.since(sent) < self.config.retry);
+        if leader.government.heirs.is_empty() || asked_lately || !leader.serving {
+            return;
+        }
+        leader.confirming = Some((nonce, now));
+        self.nonce = nonce;
+        out.push(Output::Ask { nonce });
+    }
+
+    pub(crate) fn on_confirmed(&mut self, now: Instant, nonce: u64, out: &mut Outbox) {
+        let Role::Leading(leader) = &mut self.role else { return };
+        if let Some((asked, sent)) = leader.confirming
+            && asked == nonce
+        {
+            leader.confirmed = sent + self.config.lease;
+            leader.confirming = None;
+            self.serve_backlog(now, out);
+        }
+    }
+
+    /// Tries everything that waits once more, in order.
+    pub(crate) fn serve_backlog(&mut self, now: Instant, out: &mut Outbox) {
+        if !matches!(self.role, Role::Leading(_)) || self.backlog.is_empty() {
+            return;
+        }
+        for waiting in core::mem::take(&mut self.backlog) {
+            self.on_request(now, waiting, out);
+        }
+    }
+
+    pub(crate) fn take_ticket(&mut self, index: Index) -> Option<Ticket> {
+        let Role::Leading(leader) = &mut self.role else { return None };
+        match leader.tickets.front() {
+            Some((at, _)) if *at == index => leader.tickets.pop_front().map(|(_, ticket)| ticket),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn on_answer(&mut self, now: Instant, from: Member, message: Message, out: &mut Outbox) {
+        let last = self.log.last().index;
+        let lease = self.config.lease;
+        let Role::Leading(leader) = &mut self.role else { return self.drop_message(Dropped::NotLeading, out) };
+        let stale = message.term() != leader.term;
+        if stale && !(C::breaks(Breach::AckFromEarlierTerm) && message.term() < leader.term) {
+            return self.drop_message(Dropped::LowerTerm, out);
+        }
+        let Some(peer) = leader.peer(from) else { return self.drop_message(Dropped::UnknownSender, out) };
+        if let Message::Prepared { sent, .. } | Message::BeaconAck { sent, .. } | Message::Differs { sent, .. } = message
+            && sent > now
+        {
+            return self.drop_message(Dropped::FromTheFuture, out);
+        }
+        peer.heard = now;
+        match message {
+            Message::Prepared { upto, progress, sent, .. } => {
+                if upto > last {
+                    return self.drop_message(Dropped::Malformed, out);
+                }
+                if peer.begin.is_some_and(|base| upto < base.index) {
+                    return; // said before it began anew
+                }
+                peer.begin = None;
+                if peer.upto.is_none_or(|u| upto > u) || upto == last {
+                    peer.advanced = now;
+                }
+                peer.upto = peer.upto.max(Some(upto));
+                peer.next = peer.next.max(upto.next());
+                peer.probing = false;
+                peer.base_differs = false;
+                peer.progress = progress;
+                peer.lease = peer.lease.max(Self::lease_end(sent, now, lease));
+            }
+            Message::BeaconAck { progress, sent, .. } => {
+                peer.progress = progress;
+                peer.lease = peer.lease.max(Self::lease_end(sent, now, lease));
+            }
+            Message::Differs { last, known, progress, .. } => self.on_differs(from, last, known, progress),
+            Message::Filled { slots, progress, .. } => {
+                peer.fill.in_flight = peer.fill.in_flight.difference(&slots);
+                peer.progress = progress;
+            }
+            Message::Prepare { .. }
+            | Message::Outranked { .. }
+            | Message::Beacon { .. }
+            | Message::Begin { .. }
+            | Message::Fill { .. }
+            | Message::Abdicate { .. } => unreachable!("only answers come here"),
+        }
+        self.try_commit(now, out);
+        self.send_images(now, out);
+        self.try_seat(now, out);
+        self.serve_waiting_reads(now, out);
+    }
+
+    /// R5: counted from the sending of what was answered.
+    fn lease_end(sent: Instant, now: Instant, lease: core::time::Duration) -> Instant {
+        if C::breaks(Breach::LeaseFromReceipt) { now + lease } else { sent + lease }
+    }
+
+    fn serve_waiting_reads(&mut self, now: Instant, out: &mut Outbox) {
+        let Role::Leading(leader) = &self.role else { return };
+        let readable = leader.serving && leader.read_until::<C>() > now;
+        if readable && self.backlog.iter().any(|w| w.what == Request::Read) {
+            self.serve_backlog(now, out);
+        }
+    }
+
+    /// Where do the logs meet? Its end, if we have that; else what it knows to be committed, if we have that; else our
+    /// base, which every member holds. A candidate that does not hold even that begins anew.
+    fn on_differs(&mut self, from: Member, last: blueprint::Position, known: blueprint::Position, progress: Progress) {
+        let base = self.log.base();
+        let commit = self.log.position(self.commit).expect("commit is in the log");
+        let Role::Leading(leader) = &mut self.role else { unreachable!("only a primary is answered") };
+        let Some(peer) = leader.peer(from) else { return };
+        peer.progress = progress;
+        peer.sent_at = Instant::ZERO;
+        if peer.begin.is_some() || peer.upto.is_some() {
+            return;
+        }
+        let probed_at = peer.next.prev();
+        let meets = [last, known].into_iter().find(|at| self.log.holds(*at) && at.index < probed_at);
+        if let Some(at) = meets {
+            peer.next = at.index.next();
+        } else if probed_at > base.index && last.index >= base.index {
+            peer.next = base.index.next();
+        } else if peer.part == Part::Candidate {
+            peer.begin = Some(commit);
+            peer.next = commit.index.next();
+        }
+    }
+
+    /// R1, R8: when everyone needed has it under this term, it is committed, applied and answered.
+    pub(crate) fn try_commit(&mut self, now: Instant, out: &mut Outbox) {
+        let Role::Leading(leader) = &self.role else { return };
+        let mut upto = self.disk.safe;
+        if C::breaks(Breach::CommitOnMajority) {
+            upto = leader.majority(upto);
+        } else {
+            for peer in leader.needed() {
+                if peer.part == Part::Candidate && C::breaks(Breach::GrowthWithoutJointAcks) {
+                    continue;
+                }
+                upto = upto.min(peer.upto.unwrap_or(Index(0)));
+            }
+        }
+        if !leader.government.in_sync() && !C::breaks(Breach::WritesAcceptedAlone) {
+            if !C::breaks(Breach::TailCommittedBelowMinimum) {
+                return;
+            }
+            upto = upto.min(leader.reign);
+        }
+        if leader.growth.joint().is_some() && !C::breaks(Breach::SplitCommitsDuringGrowth) {
+            upto = self.before_split(upto);
+        }
+        // The inherited tail commits together with the Reign, never before it.
+        if upto < leader.reign || upto <= self.commit {
+            return;
+        }
+        self.commit = upto;
+        self.apply(now, out);
+        self.begin_serving(now, out);
+        self.try_propose_hand_over(now, out);
+        self.serve_backlog(now, out);
+    }
+
+    /// While growth is pending the commit index does not pass a Split.
+    fn before_split(&self, upto: Index) -> Index {
+        if upto <= self.commit {
+            return upto;
+        }
+        let tail = self.log.from(self.commit.next(), (upto.0 - self.commit.0) as usize);
+        let split = tail.iter().find(|e| matches!(e.payload, Payload::Split { .. }));
+        split.map_or(upto, |e| e.at.index.prev())
+    }
+
+    pub(crate) fn begin_serving(&mut self, now: Instant, out: &mut Outbox) {
+        let Role::Leading(leader) = &mut self.role else { return };
+        if !leader.serving {
+            leader.serving = true;
+            out.event(Event::Serving { term: leader.term });
+            self.tell_splits(now, out);
+        }
+    }
+
+    /// One frame per peer and batch.
+    pub(crate) fn send_frames(&mut self, now: Instant, out: &mut Outbox) {
+        let Role::Leading(leader) = &mut self.role else { return };
+        for peer in &mut leader.peers {
+            if peer.begin.is_none() {
+                Self::send_entries(&self.config, &self.log, self.commit, leader.term, self.me, peer, now, out);
+            }
+            if leader.announce {
+                let commit = peer.upto.map_or(Index(0), |upto| upto.min(self.commit));
+                out.send(self.me, peer.member, Message::Beacon { term: leader.term, commit, sent: now });
+            }
+        }
+        leader.announce = false;
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn send_entries(
+        config: &Config,
+        log: &Log,
+        commit: Index,
+        term: Term,
+        me: Member,
+        peer: &mut Peer,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        if peer.next <= log.base().index {
+            peer.next = log.base().index.next(); // what it lacks was cut off meanwhile: the answer will say so
+            peer.probing = true;
+        }
+        loop {
+            let first = peer.next;
+            if peer.probing {
+                if peer.sent_at != Instant::ZERO && now.since(peer.sent_at) < config.retry {
+                    return;
+                }
+            } else {
+                let flying = first.0 - 1 - peer.upto.unwrap_or(Index(0)).0.min(first.0 - 1);
+                if first > log.last().index || flying >= config.window_entries {
+                    return;
+                }
+            }
+            let previous = log.position(first.prev()).expect("next is above the base and at most one past the end");
+            let entries = log.from(first, config.frame_entries).to_vec();
+            if !peer.probing {
+                peer.next = Index(first.0 + entries.len() as u64);
+            }
+            peer.sent_at = now;
+            out.send(me, peer.member, Message::Prepare { term, previous, entries, commit, sent: now });
+            if peer.probing {
+                return;
+            }
+        }
+    }
+
+    /// The tick: beacons, and whatever was not answered once more.
+    pub(crate) fn on_tick_timeout(&mut self, now: Instant, out: &mut Outbox) {
+        let last = self.log.last().index;
+        let Role::Leading(leader) = &mut self.role else { return };
+        if now < leader.tick_at {
+            return;
+        }
+        leader.tick_at = now + self.config.beacon;
+        for peer in &mut leader.peers {
+            let upto = peer.upto.unwrap_or(Index(0));
+            if upto == last {
+                peer.advanced = now;
+            }
+            let unanswered = !peer.probing && peer.upto.is_some() && peer.next.prev() > upto;
+            if unanswered && now.since(peer.sent_at.max(peer.advanced)) >= self.config.retry {
+                peer.next = upto.next();
+                peer.probing = true;
+            }
+            let commit = upto.min(self.commit);
+            out.send(self.me, peer.member, Message::Beacon { term: leader.term, commit, sent: now });
+        }
+        self.tell_splits(now, out);
+        self.on_fill_tick(now, out);
+        self.try_seat(now, out);
+        self.on_hand_over_tick(now, out);
+        self.dismiss_laggards(now, out);
+        if self.backlog.iter().any(|w| w.what == Request::Read) {
+            self.confirm(now, out);
+        }
+        self.serve_backlog(now, out);
+    }
+
+    pub(crate) fn note_leases(&mut self, now: Instant) {
+        if C::breaks(Breach::LeaseCheckedBeforeRead)
+            && let Role::Leading(leader) = &mut self.role
+        {
+            leader.leased_before = leader.read_until::<C>() > now;
+        }
+    }
+}
+
+impl Leader {
+    /// The planted bug of R1: what most of the members have.
+    fn majority(&self, own: Index) -> Index {
+        let mut all: Vec<Index> = self.needed().map(|p| p.upto.unwrap_or(Index(0))).collect();
+        all.push(own);
+        all.sort_unstable();
+        all[(all.len() - 1) / 2]
+    }
+}

@@ -1,0 +1,30 @@
+//! How one bucket's members agree: prepare, commit, lease, usurp, hand over, seat, split.
+#![no_std]
+
+extern crate alloc;
+
+mod clock;
+mod config;
+mod disk;
+mod durable;
+mod fill;
+mod follower;
+mod growth;
+mod handover;
+mod io;
+mod leader;
+mod lease;
+mod log;
+mod message;
+mod peer;
+mod phaser;
+mod rule;
+mod split;
+
+pub use clock::DataClock;
+pub use config::Config;
+pub use durable::{Durable, Image, Record};
+pub use io::{Dropped, Event, Fork, Input, Outbox, Output, Refusal, Ticket, View, WriteId};
+pub use log::{Entry, Log, Payload};
+pub use message::{Envelope, Message, Progress};
+pub use phaser::{Founding, Phaser};

@@ -1,0 +1,122 @@
+//! The log of one bucket: entries after a base, each named by (term, index).
+
+use alloc::vec::Vec;
+
+use blueprint::{BucketId, Index, Position, Slot, SlotSet, Term};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Entry {
+    pub at: Position,
+    /// The clock of the data, in microseconds: execution knows no other (R13).
+    pub clock: u64,
+    /// Where execution takes its randomness from.
+    pub seed: u64,
+    pub payload: Payload,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Payload {
+    /// Begins a rule (R4).
+    Reign,
+    /// Touches one slot; what it means is not known here.
+    Command { slot: Slot, body: Bytes },
+    /// From here on these slots are the child's.
+    Split { child: BucketId, slots: SlotSet },
+}
+
+/// Entries `base.index + 1 ..= last().index`, contiguous, terms never falling. Everything up to the base is committed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Log {
+    base: Position,
+    /// The clock of the entry at the base, so that a successor can go on from it (R13).
+    base_clock: u64,
+    entries: Vec<Entry>,
+}
+
+impl Log {
+    pub fn new(base: Position, base_clock: u64) -> Self {
+        Self { base, base_clock, entries: Vec::new() }
+    }
+
+    pub fn base(&self) -> Position {
+        self.base
+    }
+
+    pub fn last(&self) -> Position {
+        self.entries.last().map_or(self.base, |e| e.at)
+    }
+
+    pub fn clock(&self) -> u64 {
+        self.entries.last().map_or(self.base_clock, |e| e.clock)
+    }
+
+    pub fn get(&self, index: Index) -> Option<&Entry> {
+        let offset = index.0.checked_sub(self.base.index.0 + 1)?;
+        self.entries.get(offset as usize)
+    }
+
+    /// The name of what stands at `index`; the base counts.
+    pub fn position(&self, index: Index) -> Option<Position> {
+        if index == self.base.index { Some(self.base) } else { self.get(index).map(|e| e.at) }
+    }
+
+    pub fn holds(&self, at: Position) -> bool {
+        self.position(at.index) == Some(at)
+    }
+
+    /// Entries from `first` on, at most `most` of them.
+    pub fn from(&self, first: Index, most: usize) -> &[Entry] {
+        assert!(first > self.base.index, "what was cut off cannot be read");
+        let start = ((first.0 - self.base.index.0 - 1) as usize).min(self.entries.len());
+        let end = (start + most).min(self.entries.len());
+        &self.entries[start..end]
+    }
+
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    pub fn push(&mut self, entry: Entry) {
+        assert_eq!(entry.at.index, self.last().index.next(), "a log has no holes");
+        assert!(entry.at.term >= self.last().term, "terms never fall along a log");
+        self.entries.push(entry);
+    }
+
+    /// Removes `from` and everything after it.
+    pub fn truncate(&mut self, from: Index) {
+        assert!(from > self.base.index, "the base is committed");
+        self.entries.truncate((from.0 - self.base.index.0 - 1) as usize);
+    }
+
+    /// Forgets everything up to `base`, which must be held.
+    pub fn cut(&mut self, base: Position) {
+        assert!(self.holds(base), "a log is cut at an entry that it holds");
+        if base.index > self.base.index {
+            self.base_clock = self.get(base.index).expect("held").clock;
+            self.entries.drain(..(base.index.0 - self.base.index.0) as usize);
+            self.base = base;
+        }
+    }
+
+    pub fn len(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Could these follow `previous`, in a message of `term`? Nothing from outside may reach an assert.
+    pub(crate) fn well_formed(previous: Position, entries: &[Entry], term: Term) -> bool {
+        let mut before = previous;
+        for entry in entries {
+            if entry.at.index.0 != before.index.0.wrapping_add(1) || entry.at.term < before.term || entry.at.term > term {
+                return false;
+            }
+            before = entry.at;
+        }
+        previous.term <= term
+    }
+}

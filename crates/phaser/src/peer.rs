@@ -1,0 +1,95 @@
+//! What a primary knows about one of the others, in this term.
+
+use blueprint::{Index, Instant, Member, Position, SlotSet};
+
+use crate::message::Progress;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Peer {
+    pub(crate) member: Member,
+    pub(crate) part: Part,
+    /// Proved equal and safe, under the term that is led now (R1). Answers of earlier terms do not count.
+    pub(crate) upto: Option<Index>,
+    /// The next entry to send.
+    pub(crate) next: Index,
+    /// Not known where the logs meet, or something got lost: one frame at a time until it answers.
+    pub(crate) probing: bool,
+    pub(crate) sent_at: Instant,
+    /// It grants until then, counted from the sending of what it answered (R5).
+    pub(crate) lease: Instant,
+    pub(crate) heard: Instant,
+    /// When it last had everything, or got further.
+    pub(crate) advanced: Instant,
+    pub(crate) progress: Progress,
+    /// It was told to begin anew after this base and has not answered.
+    pub(crate) begin: Option<Position>,
+    /// It was probed at the base of the log, and that differed too.
+    pub(crate) base_differs: bool,
+    pub(crate) fill: Fill,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Part {
+    Secondary,
+    Candidate,
+}
+
+/// A backfill under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Fill {
+    /// Sent and not yet said to be safe.
+    pub(crate) in_flight: SlotSet,
+    /// Not before then: the throttle.
+    pub(crate) not_before: Instant,
+    pub(crate) sent_at: Instant,
+}
+
+impl Peer {
+    pub(crate) fn new(member: Member, part: Part, next: Index, now: Instant) -> Self {
+        Self {
+            member,
+            part,
+            upto: None,
+            next,
+            probing: true,
+            sent_at: Instant::ZERO,
+            lease: Instant::ZERO,
+            heard: now,
+            advanced: now,
+            progress: Progress::default(),
+            begin: None,
+            base_differs: false,
+            fill: Fill::default(),
+        }
+    }
+
+    /// The same peer under a new term: what it holds must be proved again, what it promised not to do still holds.
+    pub(crate) fn carry_over(mut self, part: Part, keep_acks: bool) -> Self {
+        self.part = part;
+        if !keep_acks {
+            if let Some(upto) = self.upto.take() {
+                self.next = upto.next();
+            }
+            self.probing = true;
+            self.sent_at = Instant::ZERO;
+        }
+        self.begin = None;
+        self
+    }
+
+    pub(crate) fn is_whole(&self) -> bool {
+        self.upto.is_some() && self.begin.is_none() && self.progress.missing.is_empty()
+    }
+
+    pub(crate) fn instants(&mut self) -> impl Iterator<Item = &mut Instant> {
+        [
+            &mut self.sent_at,
+            &mut self.lease,
+            &mut self.heard,
+            &mut self.advanced,
+            &mut self.fill.not_before,
+            &mut self.fill.sent_at,
+        ]
+        .into_iter()
+    }
+}

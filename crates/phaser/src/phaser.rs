@@ -1,0 +1,438 @@
+//! The machine: one bucket on one node.
+//!
+//! This file has its state, its life cycle and the dispatch of inputs. What a replica does for the primary of the moment is
+//! in `follower.rs`, how it comes to rule in `rule.rs`, what it does while it leads in `leader.rs` and the files beside it.
+
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+
+use blueprint::{Breach, BucketId, Conduct, Index, Instant, Member, Position, Slot, SlotMap, SlotSet, Term};
+use bytes::Bytes;
+
+use crate::clock::DataClock;
+use crate::config::Config;
+use crate::disk::{Disk, Save};
+use crate::durable::{Durable, Image, Record};
+use crate::io::{Dropped, Event, Input, Outbox, Output, Refusal, Ticket, View, WriteId};
+use crate::leader::Leader;
+use crate::lease::Grants;
+use crate::log::{Entry, Log, Payload};
+use crate::message::{Envelope, Message, Progress};
+
+#[derive(Clone, Debug, Hash)]
+pub struct Phaser<C> {
+    pub(crate) config: Config,
+    pub(crate) me: Member,
+    /// Durable (R2).
+    pub(crate) promised: Term,
+    /// The term to which *this process* raised `promised`: only that one may it lead (R4).
+    pub(crate) raised: Option<Term>,
+    pub(crate) log: Log,
+    pub(crate) commit: Index,
+    /// `base <= applied <= commit <= last`, at all times.
+    pub(crate) applied: Index,
+    /// The newest commit that was written down as a hint.
+    hinted: Index,
+    /// What the primary of the promised term has proved equal to its own log.
+    pub(crate) proven: Index,
+    /// The slots of this bucket, as of `applied`; and as of the base of the log.
+    pub(crate) owned: SlotSet,
+    owned_at_base: SlotSet,
+    /// With which index each slot's table came; a slot that is not in it is missing. What is newer than both this and
+    /// `applied` does not exist.
+    pub(crate) as_of: SlotMap<Index>,
+    /// Slots whose image is taken but not yet safe.
+    pub(crate) unsaved: SlotSet,
+    dirty: BTreeSet<Slot>,
+    checkpointed: Index,
+    /// Splits that were applied and of which someone must still hear.
+    pub(crate) splits: Vec<Parted>,
+    pub(crate) disk: Disk,
+    pub(crate) grants: Grants,
+    pub(crate) clock: DataClock,
+    pub(crate) known: Option<View>,
+    pub(crate) role: Role,
+    /// Requests that wait, oldest first.
+    pub(crate) backlog: VecDeque<Waiting>,
+    pub(crate) nonce: u64,
+    seed: u64,
+    conduct: PhantomData<C>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Role {
+    /// Secondary, candidate, heir, or named nowhere: answers whoever leads.
+    Following,
+    /// Named primary of a term that an earlier life of this process may have led: asks for another one (R4).
+    Restarted { term: Term, ask_at: Instant },
+    /// Named primary: waits until its promise is durable and what it granted has run out.
+    Ascending { term: Term, not_before: Instant },
+    Leading(Leader),
+}
+
+/// A split that was applied here.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Parted {
+    pub(crate) child: BucketId,
+    pub(crate) slots: SlotSet,
+    pub(crate) at: Position,
+    /// The blueprint knows.
+    pub(crate) registered: bool,
+    /// The child is durable.
+    pub(crate) forked: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Waiting {
+    pub(crate) ticket: Ticket,
+    pub(crate) slot: Slot,
+    pub(crate) since: Instant,
+    pub(crate) what: Request,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Request {
+    Read,
+    Write(Bytes),
+}
+
+/// How a replica comes into being other than by recovery.
+#[derive(Clone, Debug)]
+pub struct Founding {
+    pub me: Member,
+    pub promised: Term,
+    pub base: Position,
+    pub clock: u64,
+    pub owned: SlotSet,
+    /// The tables that it starts with; empty ones at a first start, none for a candidate.
+    pub image: Image,
+    pub abstain_until: Instant,
+}
+
+impl<C: Conduct> Phaser<C> {
+    /// A replica that did not exist before. It says nothing until it is durable.
+    pub fn found(config: Config, founding: Founding, seed: u64, now: Instant) -> Self {
+        let Founding { me, promised, base, clock, owned, image, abstain_until } = founding;
+        let record = Record::Found { me, promised, base, clock, owned, image };
+        let durable = Durable::found(&record).expect("that is what a Found record makes");
+        let mut phaser = Self::new(config, durable, Grants::after_restart(abstain_until), seed, now);
+        phaser.raised = Some(promised);
+        phaser.disk.promise = phaser.disk.push(record);
+        phaser
+    }
+
+    /// A replica that was there before the process started.
+    pub fn recover(config: Config, durable: Durable, seed: u64, now: Instant, out: &mut Outbox) -> Self {
+        let grants = if C::breaks(Breach::GrantsForgottenOnRestart) {
+            Grants::default()
+        } else {
+            Grants::after_restart(now + config.abstention())
+        };
+        let mut phaser = Self::new(config, durable, grants, seed, now);
+        phaser.apply(now, out);
+        phaser
+    }
+
+    fn new(config: Config, durable: Durable, grants: Grants, seed: u64, now: Instant) -> Self {
+        let Durable { me, promised, log, commit, owned, as_of, tables: _ } = durable;
+        let base = log.base().index;
+        Self {
+            config,
+            me,
+            promised,
+            raised: None,
+            commit,
+            applied: base,
+            hinted: commit,
+            proven: base,
+            owned_at_base: owned.clone(),
+            owned,
+            as_of,
+            unsaved: SlotSet::empty(),
+            dirty: BTreeSet::new(),
+            checkpointed: base,
+            splits: Vec::new(),
+            disk: Disk::new(log.last().index),
+            grants,
+            clock: DataClock::new(log.clock(), now),
+            log,
+            known: None,
+            role: Role::Following,
+            backlog: VecDeque::new(),
+            nonce: 0,
+            seed,
+            conduct: PhantomData,
+        }
+    }
+
+    pub fn step(&mut self, now: Instant, input: Input, out: &mut Outbox) {
+        match input {
+            Input::Message(envelope) => self.on_message(now, envelope, out),
+            Input::View(view) => self.on_view(now, view, out),
+            Input::Told { nonce, view } => self.on_told(now, nonce, view, out),
+            Input::Rejected { term } => self.on_rejected(now, term, out),
+            Input::Write { ticket, slot, body } => {
+                self.on_request(now, Waiting { ticket, slot, since: now, what: Request::Write(body) }, out);
+            }
+            Input::Read { ticket, slot } => {
+                self.on_request(now, Waiting { ticket, slot, since: now, what: Request::Read }, out);
+            }
+            Input::HandOver { to } => self.on_hand_over(now, to, out),
+            Input::Split { child, slots } => self.on_split(now, child, slots, out),
+            Input::Forked { child } => self.on_forked(child),
+            Input::ImageSent { to, slots, bytes } => self.on_image_sent(now, to, &slots, bytes),
+            Input::Written { upto } => self.on_written(now, upto, out),
+            Input::Wall { micros } => self.clock.observe_wall(micros, now),
+            Input::Flush => self.on_flush(now, out),
+            Input::Wake => self.on_wake(now, out),
+        }
+        self.note_leases(now);
+    }
+
+    /// When the next `Wake` is due; early ones are harmless.
+    pub fn deadline(&self) -> Option<Instant> {
+        let patience = self.backlog.front().map(|w| w.since + self.config.patience);
+        let role = match &self.role {
+            Role::Following => None,
+            Role::Restarted { ask_at, .. } => Some(*ask_at),
+            Role::Ascending { term, not_before } => {
+                self.disk.is_promise_safe().then(|| self.grants.free_at(*term).max(*not_before))
+            }
+            Role::Leading(leader) => Some(leader.deadline()),
+        };
+        [patience, role].into_iter().flatten().min()
+    }
+
+    pub fn check_invariants(&self) {
+        let (base, last) = (self.log.base().index, self.log.last().index);
+        assert!(base <= self.applied && self.applied <= self.commit && self.commit <= last, "base <= applied <= commit <= last");
+        assert!(self.disk.safe <= last && self.proven <= last, "nothing is safe or proven beyond the end of the log");
+        assert!(self.log.last().term <= self.promised, "no entry is newer than the promise (R2)");
+        match &self.role {
+            Role::Following | Role::Restarted { .. } => {}
+            Role::Ascending { term, .. } => assert_eq!(*term, self.promised, "who ascends has promised that very term"),
+            Role::Leading(leader) => leader.check_invariants(self.promised, &self.log),
+        }
+    }
+
+    fn on_message(&mut self, now: Instant, envelope: Envelope, out: &mut Outbox) {
+        let Envelope { from, to, message } = envelope;
+        if to != self.me || from.node == self.me.node {
+            return self.drop_message(Dropped::WrongIncarnation, out);
+        }
+        match message {
+            Message::Prepare { .. } | Message::Beacon { .. } | Message::Begin { .. } | Message::Fill { .. } => {
+                self.on_order(now, from, message, out);
+            }
+            Message::Prepared { .. } | Message::Differs { .. } | Message::BeaconAck { .. } | Message::Filled { .. } => {
+                self.on_answer(now, from, message, out);
+            }
+            Message::Outranked { promised } => self.on_outranked(promised, out),
+            Message::Abdicate { term } => {
+                self.grants.release::<C>(term);
+                self.try_reign(now, out);
+            }
+        }
+    }
+
+    fn on_written(&mut self, now: Instant, upto: WriteId, out: &mut Outbox) {
+        if !self.disk.on_written(upto) {
+            return;
+        }
+        while let Some(save) = self.disk.saved() {
+            self.on_saved(save);
+        }
+        self.release_answers(now, out);
+        self.take_registered(now, out);
+        self.try_reign(now, out);
+        self.try_succeed(now, out);
+        self.try_commit(now, out);
+    }
+
+    fn on_flush(&mut self, now: Instant, out: &mut Outbox) {
+        self.try_checkpoint(out);
+        if self.disk.has_batch() && self.commit > self.hinted {
+            let at = self.log.position(self.commit).expect("commit is in the log");
+            self.disk.push(Record::Commit(at));
+            self.hinted = self.commit;
+        }
+        self.disk.seal(out);
+        self.send_frames(now, out);
+    }
+
+    fn on_wake(&mut self, now: Instant, out: &mut Outbox) {
+        while let Some(waiting) = self.backlog.front() {
+            if now.since(waiting.since) < self.config.patience {
+                break;
+            }
+            out.push(Output::Refuse { ticket: waiting.ticket, why: Refusal::Busy });
+            self.backlog.pop_front();
+        }
+        self.on_restarted_timeout(now, out);
+        self.try_reign(now, out);
+        self.on_tick_timeout(now, out);
+    }
+
+    /// Every slot is here, safely, and nothing between its table and the log is missing.
+    pub fn is_whole(&self) -> bool {
+        self.missing().is_empty()
+    }
+
+    pub(crate) fn missing(&self) -> SlotSet {
+        let here = self.as_of.keys();
+        if self.unsaved.is_empty() && here == self.owned {
+            return SlotSet::empty();
+        }
+        self.owned.difference(&here).union(&self.unsaved.intersection(&self.owned))
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        Progress { applied: self.applied, missing: self.missing() }
+    }
+
+    pub(crate) fn drop_message(&mut self, why: Dropped, out: &mut Outbox) {
+        out.event(Event::Dropped(why));
+    }
+
+    /// R2: raised in memory now, on disk before anything is answered.
+    pub(crate) fn raise(&mut self, term: Term) {
+        assert!(term > self.promised, "promises only rise");
+        self.promised = term;
+        self.raised = Some(term);
+        self.proven = self.log.base().index;
+        if !C::breaks(Breach::PromisedNotSynced) {
+            self.disk.promise = self.disk.push(Record::Promise(term));
+        }
+    }
+
+    pub(crate) fn append(&mut self, previous: Position, entries: Vec<Entry>, now: Instant) {
+        assert_eq!(previous, self.log.last(), "what conflicts was truncated before");
+        for entry in &entries {
+            self.clock.observe(entry.clock, now);
+            if entry.payload == Payload::Reign {
+                self.grants.accept_reign(entry.at.term);
+            }
+            self.log.push(entry.clone());
+        }
+        let last = self.log.last().index;
+        self.disk.push_append(Record::Append { previous, entries }, last);
+    }
+
+    /// Executes what is committed, in log order.
+    pub(crate) fn apply(&mut self, now: Instant, out: &mut Outbox) {
+        while self.applied < self.commit {
+            let entry = self.log.get(self.applied.next()).expect("what is committed is in the log").clone();
+            self.applied = entry.at.index;
+            let ticket = self.take_ticket(entry.at.index);
+            match entry.payload {
+                Payload::Reign => {}
+                Payload::Command { slot, .. } => self.apply_command(slot, entry, ticket, out),
+                Payload::Split { child, ref slots } => {
+                    let slots = slots.clone();
+                    self.apply_split(now, child, slots, &entry, out);
+                }
+            }
+        }
+    }
+
+    fn apply_command(&mut self, slot: Slot, entry: Entry, ticket: Option<Ticket>, out: &mut Outbox) {
+        // An image that is newer than the entry has it already; a slot that is missing will come with it.
+        let newer = match self.as_of.get(slot) {
+            Some(as_of) => entry.at.index > *as_of || C::breaks(Breach::AsOfIgnored),
+            None => false,
+        };
+        if newer && self.owned.contains(slot) {
+            self.dirty.insert(slot);
+            out.push(Output::Apply { entry, ticket });
+        }
+    }
+
+    /// These slots are no longer this bucket's.
+    pub(crate) fn disown(&mut self, slots: &SlotSet) {
+        self.owned = self.owned.difference(slots);
+        self.as_of.remove(slots);
+        self.unsaved = self.unsaved.difference(slots);
+        self.dirty.retain(|slot| !slots.contains(*slot));
+    }
+
+    pub(crate) fn start_over(&mut self, base: Position, clock: u64, owned: SlotSet, out: &mut Outbox) {
+        if !C::breaks(Breach::StartingOverKeepsSlots) {
+            out.push(Output::Discard { slots: self.owned.union(&owned) });
+            self.as_of.clear();
+        }
+        self.unsaved = SlotSet::empty();
+        self.dirty.clear();
+        self.splits.clear();
+        self.log = Log::new(base, clock);
+        self.commit = base.index;
+        self.applied = base.index;
+        self.hinted = base.index;
+        self.checkpointed = base.index;
+        self.proven = base.index;
+        self.disk.truncate(base.index);
+        self.owned = owned.clone();
+        self.owned_at_base = owned.clone();
+        self.disk.start_over(Record::StartOver { base, clock, owned }, base.index);
+    }
+
+    /// Committed state only; slots that changed only.
+    fn try_checkpoint(&mut self, out: &mut Outbox) {
+        let due = self.applied.0 - self.checkpointed.0 >= self.config.checkpoint_every;
+        let ahead = self.as_of.values().any(|as_of| *as_of > self.applied);
+        if !due || ahead || !self.disk.saves.is_empty() || !self.is_whole() {
+            return;
+        }
+        let replaced = core::mem::take(&mut self.dirty).into_iter().collect();
+        let image = Image { as_of: self.applied, covered: self.owned.clone(), replaced, tables: Vec::new() };
+        self.checkpointed = self.applied;
+        self.disk.save(image, Save::Checkpoint(self.applied), out);
+    }
+
+    fn on_saved(&mut self, save: Save) {
+        match save {
+            Save::Checkpoint(as_of) => self.cut(as_of),
+            Save::Taken { image, from } => {
+                // A later image of the same slot, or starting over, leaves its own mark.
+                self.unsaved = self.unsaved.difference(&image.covered);
+                let filled = Message::Filled { term: self.promised, slots: image.covered, progress: Progress::default() };
+                self.disk.hold(WriteId(0), from, filled);
+            }
+        }
+    }
+
+    /// The log is cut only up to the smallest `as_of` on disk, and never before a child that it must still make.
+    fn cut(&mut self, as_of: Index) {
+        let parted = self.splits.iter().filter(|s| !(s.registered && s.forked)).map(|s| s.at.index.prev());
+        let kept = Index(as_of.0.saturating_sub(self.config.keep_entries));
+        let upto = parted.fold(kept, Index::min);
+        if upto <= self.log.base().index || upto > self.applied {
+            return;
+        }
+        for entry in self.log.from(self.log.base().index.next(), (upto.0 - self.log.base().index.0) as usize) {
+            if let Payload::Split { slots, .. } = &entry.payload {
+                self.owned_at_base = self.owned_at_base.difference(slots);
+            }
+        }
+        let base = self.log.position(upto).expect("at most what is applied");
+        let clock = self.log.get(upto).expect("above the old base").clock;
+        self.log.cut(base);
+        self.proven = self.proven.max(base.index);
+        self.splits.retain(|s| s.at.index > base.index);
+        self.disk.push(Record::Cut { base, clock, owned: self.owned_at_base.clone() });
+    }
+
+    pub(crate) fn next_nonce(&mut self) -> u64 {
+        self.nonce += 1;
+        self.nonce
+    }
+
+    /// Randomness for an entry: a sequence that the driver seeded.
+    pub(crate) fn draw(&mut self) -> u64 {
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.seed;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}

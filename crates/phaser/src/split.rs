@@ -1,0 +1,114 @@
+//! Split: an entry of the parent's log. Ownership moves at that position; the blueprint is told after.
+
+use blueprint::{Breach, BucketId, Conduct, Instant, Position, SlotSet};
+
+use crate::io::{Fork, Outbox, Output};
+use crate::log::{Entry, Payload};
+use crate::phaser::{Parted, Phaser, Role};
+
+impl<C: Conduct> Phaser<C> {
+    pub(crate) fn on_split(&mut self, now: Instant, child: BucketId, slots: SlotSet, out: &mut Outbox) {
+        let mine = self.owned_at_end();
+        let Role::Leading(leader) = &mut self.role else { return };
+        if !leader.takes_writes() || slots.is_empty() || slots == mine || !slots.is_subset(&mine) {
+            return;
+        }
+        let again = |e: &Entry| matches!(e.payload, Payload::Split { child: c, .. } if c == child);
+        if self.log.iter().any(again) {
+            return; // ids are used once
+        }
+        let term = leader.term;
+        leader.parting = leader.parting.union(&slots);
+        let index = self.append_own(now, term, Payload::Split { child, slots: slots.clone() });
+        if C::breaks(Breach::SplitToldBeforeCommit) {
+            out.push(Output::Register { child, slots, at: Position { term, index } });
+        }
+    }
+
+    /// The slots that will be left once everything in the log is applied.
+    pub(crate) fn owned_at_end(&self) -> SlotSet {
+        let mut owned = self.owned.clone();
+        if self.log.last().index > self.applied {
+            for entry in self.log.from(self.applied.next(), usize::MAX >> 1) {
+                if let Payload::Split { slots, .. } = &entry.payload {
+                    owned = owned.difference(slots);
+                }
+            }
+        }
+        owned
+    }
+
+    pub(crate) fn apply_split(&mut self, now: Instant, child: BucketId, slots: SlotSet, entry: &Entry, out: &mut Outbox) {
+        let whole = self.is_whole();
+        let slots_gone = slots.clone();
+        self.disown(&slots);
+        let registered =
+            self.known.as_ref().is_some_and(|view| view.children.iter().any(|(known, _)| *known == child));
+        let forked = C::breaks(Breach::ParentErasedBeforeFork);
+        self.splits.push(Parted { child, slots: slots.clone(), at: entry.at, registered, forked });
+        let abstain_until = self.grants.since_restart();
+        out.push(Output::Fork(Fork { child, slots, at: entry.at, clock: entry.clock, whole, abstain_until }));
+        if let Role::Leading(leader) = &mut self.role {
+            leader.announce = true;
+            leader.parting = leader.parting.difference(&slots_gone);
+        }
+        self.tell_splits(now, out);
+        self.serve_backlog(now, out);
+    }
+
+    /// Only the primary tells, again and again, until the blueprint knows.
+    pub(crate) fn tell_splits(&mut self, _now: Instant, out: &mut Outbox) {
+        let Role::Leading(leader) = &self.role else { return };
+        for parted in self.splits.iter().filter(|p| !p.registered) {
+            if C::breaks(Breach::SplitForgottenBySuccessor) && parted.at.term < leader.government.since {
+                continue;
+            }
+            out.push(Output::Register { child: parted.child, slots: parted.slots.clone(), at: parted.at });
+        }
+    }
+
+    pub(crate) fn on_forked(&mut self, child: BucketId) {
+        for parted in &mut self.splits {
+            parted.forked |= parted.child == child;
+        }
+    }
+
+    /// A Split that the blueprint shows registered was committed, whoever holds it: promise the parent's term in that
+    /// blueprint, durably, and then take the entry as committed.
+    pub(crate) fn take_registered(&mut self, now: Instant, out: &mut Outbox) {
+        let Some(view) = &self.known else { return };
+        if self.log.last().index == self.commit || view.children.is_empty() {
+            return;
+        }
+        let registered = |e: &Entry| match e.payload {
+            Payload::Split { child, .. } => view.children.contains(&(child, e.at)),
+            Payload::Reign | Payload::Command { .. } => false,
+        };
+        let tail = self.log.from(self.commit.next(), usize::MAX >> 1);
+        let Some(index) = tail.iter().rev().find(|e| registered(e)).map(|e| e.at.index) else { return };
+        let term = view.government.term;
+        if term > self.promised {
+            self.step_down(now, out);
+            self.raise(term);
+        }
+        if self.disk.is_promise_safe() {
+            self.commit = self.commit.max(index);
+            self.apply(now, out);
+        }
+    }
+
+    /// No seat from a Split's commit until its child is seen registered.
+    pub(crate) fn has_untold_split(&self) -> bool {
+        self.splits.iter().any(|p| !p.registered)
+    }
+
+    /// May this replica be erased as far as splits are concerned (R11)? `known_elsewhere` are children that a linearizable
+    /// read shows registered without this node.
+    pub fn owes_fork(&self, known_elsewhere: &[BucketId]) -> bool {
+        let unapplied = self.log.iter().filter(|e| e.at.index > self.applied).any(|e| match e.payload {
+            Payload::Split { child, .. } => !known_elsewhere.contains(&child),
+            Payload::Reign | Payload::Command { .. } => false,
+        });
+        unapplied || self.splits.iter().any(|p| !p.forked && !known_elsewhere.contains(&p.child))
+    }
+}

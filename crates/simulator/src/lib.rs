@@ -1,0 +1,2 @@
+//! The world that tries to break it.
+pub mod history;
