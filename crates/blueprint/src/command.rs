@@ -260,7 +260,8 @@ impl Blueprint {
             | Change::Dismiss { .. }
             | Change::HandOver { .. }
             | Change::Usurp { .. }
-            | Change::Renew { .. } => {}
+            | Change::Renew { .. }
+            | Change::Disown { .. } => {}
         }
         let next = current.succeed(change, Incarnation(self.epoch.next().0))?;
         assert_eq!(next.term, replaces.next(), "each term has one successor");

@@ -44,6 +44,8 @@ pub enum Change {
     Usurp { to: Member, fate: Fate },
     /// The same members, a new Reign under `primary`: what a primary that restarted asks for (R4).
     Renew { primary: Member },
+    /// An heir whose data is gone is an heir no longer, nor a candidate under that name (R10).
+    Disown { heir: Member },
     /// Changing the minimum is a change of government; lowering it clears the heirs (R8).
     SetMinInSync { min: u8 },
 }
@@ -76,6 +78,8 @@ pub enum Unlawful {
     NotAMember(Member),
     #[error("{0} is an heir, and heirs reign only when no secondary is left (R9)")]
     SecondariesLeft(Member),
+    #[error("{0} is not an heir of this government")]
+    NotAnHeir(Member),
     #[error("the minimum must be at least 1")]
     ZeroMinimum,
 }
@@ -153,6 +157,13 @@ impl Government {
                     next.secondaries.push(self.primary);
                 }
                 next.crown(primary);
+            }
+            Change::Disown { heir } => {
+                if !next.heirs.contains(&heir) {
+                    return Err(Unlawful::NotAnHeir(heir));
+                }
+                next.heirs.retain(|h| *h != heir);
+                next.candidates.retain(|c| *c != heir);
             }
             Change::SetMinInSync { min } => {
                 if min == 0 {

@@ -1,1 +1,12 @@
-//! One node.
+//! One node, composed of the cores: routing, hops, backlog, backfill; still without IO.
+
+mod erase;
+mod follow;
+mod io;
+mod node;
+mod replica;
+mod request;
+
+pub use io::{Answer, BatchId, Door, Input, NodeDurable, NodeRecord, Origin, Output, PeerMessage, RequestId};
+pub use node::{Config, Node};
+pub use replica::Tables;

@@ -64,8 +64,4 @@ impl DataClock {
     fn wall(&self, now: Instant) -> Option<u64> {
         self.wall.map(|(wall, at)| wall.saturating_add(now.since(at).as_micros() as u64))
     }
-
-    pub(crate) fn instants(&mut self) -> impl Iterator<Item = &mut Instant> {
-        core::iter::once(&mut self.at).chain(self.wall.as_mut().map(|(_, at)| at))
-    }
 }

@@ -88,6 +88,21 @@ impl Disk {
         self.appended.iter().find(|(_, upto)| *upto >= index).map_or(self.open, |(id, _)| *id)
     }
 
+    /// The same, with write ids counted from the last one that is safe.
+    pub(crate) fn rename_writes(&mut self) {
+        let by = self.written.0;
+        self.open.0 -= by;
+        self.written = WriteId(0);
+        self.promise.0 = self.promise.0.saturating_sub(by);
+        self.appended.iter_mut().for_each(|(id, _)| id.0 -= by);
+        self.saves.iter_mut().for_each(|(id, _)| id.0 -= by);
+        self.held.iter_mut().for_each(|(id, _, _)| id.0 -= by);
+    }
+
+    pub(crate) fn records(&mut self) -> impl Iterator<Item = &mut Record> {
+        self.batch.iter_mut()
+    }
+
     pub(crate) fn is_promise_safe(&self) -> bool {
         self.promise <= self.written
     }
@@ -160,8 +175,7 @@ impl Disk {
         }
     }
 
-    /// Held answers carry the primary's instants back to it; they are not ours to shift.
-    pub(crate) fn echoes(&mut self) -> impl Iterator<Item = &mut Instant> {
+    pub(crate) fn instants(&mut self) -> impl Iterator<Item = &mut Instant> {
         self.held.iter_mut().filter_map(|(_, _, message)| match message {
             Message::Prepared { sent, .. } | Message::Differs { sent, .. } | Message::BeaconAck { sent, .. } => Some(sent),
             Message::Prepare { .. }

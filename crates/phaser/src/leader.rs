@@ -96,6 +96,24 @@ impl Leader {
         self.tick_at
     }
 
+    pub(crate) fn waits_for(&self) -> Option<&'static str> {
+        if self.succession.is_some() {
+            Some("R2: the promise of its next term to become durable")
+        } else if !self.government.in_sync() {
+            Some("R8: another member, because there are fewer than the minimum")
+        } else if !self.serving {
+            Some("R4: its Reign to be committed by every member")
+        } else if let HandOver::Proposed { .. } = self.hand_over {
+            Some("R7: the outcome of its hand over")
+        } else if let Growth::Proposed { .. } = self.growth {
+            Some("R7: the outcome of a seat that it proposed")
+        } else if self.tickets.is_empty() {
+            None
+        } else {
+            Some("R1: every member to acknowledge what was appended")
+        }
+    }
+
     pub(crate) fn takes_writes(&self) -> bool {
         self.serving && self.government.in_sync() && self.hand_over == HandOver::None
     }

@@ -3,6 +3,7 @@
 
 extern crate alloc;
 
+mod canonical;
 mod clock;
 mod config;
 mod disk;

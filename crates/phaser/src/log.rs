@@ -100,6 +100,14 @@ impl Log {
         }
     }
 
+    pub(crate) fn without_stamps(mut self) -> Self {
+        self.base_clock = 0;
+        for entry in &mut self.entries {
+            (entry.clock, entry.seed) = (0, 0);
+        }
+        self
+    }
+
     pub fn len(&self) -> u64 {
         self.entries.len() as u64
     }

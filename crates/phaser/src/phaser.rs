@@ -274,6 +274,78 @@ impl<C: Conduct> Phaser<C> {
         self.on_tick_timeout(now, out);
     }
 
+    pub fn me(&self) -> Member {
+        self.me
+    }
+
+    pub fn promised(&self) -> Term {
+        self.promised
+    }
+
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    pub fn commit(&self) -> Index {
+        self.commit
+    }
+
+    pub fn applied(&self) -> Index {
+        self.applied
+    }
+
+    /// The slots of this bucket as of what is applied here.
+    pub fn owned(&self) -> &SlotSet {
+        &self.owned
+    }
+
+    /// As of which index a slot's table stands here; none for a slot that is missing.
+    pub fn stands_at(&self, slot: Slot) -> Option<Index> {
+        self.as_of.get(slot).map(|as_of| self.applied.max(*as_of))
+    }
+
+    /// The term that this replica leads, and whether it serves in it.
+    pub fn leads(&self) -> Option<(Term, bool)> {
+        match &self.role {
+            Role::Leading(leader) => Some((leader.term, leader.serving)),
+            Role::Following | Role::Restarted { .. } | Role::Ascending { .. } => None,
+        }
+    }
+
+    /// Reads are good until then, if this replica serves any.
+    pub fn reads_until(&self) -> Option<Instant> {
+        match &self.role {
+            Role::Leading(leader) if leader.serving => Some(leader.read_until::<C>()),
+            Role::Leading(_) | Role::Following | Role::Restarted { .. } | Role::Ascending { .. } => None,
+        }
+    }
+
+    /// The clock of the data, as this replica would stamp it now.
+    pub fn data_clock(&self, now: Instant) -> u64 {
+        self.clock.read(now)
+    }
+
+    /// Does this log hold the split that made `child`?
+    pub fn holds_split(&self, child: BucketId) -> bool {
+        self.splits.iter().any(|p| p.child == child)
+            || self.log.iter().any(|e| matches!(e.payload, Payload::Split { child: c, .. } if c == child))
+    }
+
+    pub fn government(&self) -> Option<&blueprint::Government> {
+        self.known.as_ref().map(|view| &view.government)
+    }
+
+    /// What this replica waits for, in words; none when it waits for nothing.
+    pub fn waits_for(&self) -> Option<&'static str> {
+        match &self.role {
+            Role::Following => None,
+            Role::Restarted { .. } => Some("R4: a new term, because an earlier life of this process may have led this one"),
+            Role::Ascending { .. } if !self.disk.is_promise_safe() => Some("R2: its promise to become durable"),
+            Role::Ascending { .. } => Some("R5: what it granted to the former primary to run out"),
+            Role::Leading(leader) => leader.waits_for(),
+        }
+    }
+
     /// Every slot is here, safely, and nothing between its table and the log is missing.
     pub fn is_whole(&self) -> bool {
         self.missing().is_empty()
@@ -422,9 +494,8 @@ impl<C: Conduct> Phaser<C> {
         self.disk.push(Record::Cut { base, clock, owned: self.owned_at_base.clone() });
     }
 
-    pub(crate) fn next_nonce(&mut self) -> u64 {
-        self.nonce += 1;
-        self.nonce
+    pub(crate) fn forget_draws(&mut self) {
+        self.seed = 0;
     }
 
     /// Randomness for an entry: a sequence that the driver seeded.

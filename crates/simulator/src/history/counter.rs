@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Call, Operation, Violation, positions};
+use super::{Call, Operation, Violation, exactly_once, positions};
 
 const NAME: &str = "counter";
 
@@ -29,9 +29,5 @@ pub(super) fn check(operations: &[&Operation]) -> Result<(), Violation> {
         let what = "the first was answered before the second began, but counts more";
         return Err(Violation::new(NAME, what, &[later, earlier]));
     }
-    if let Some((value, witness)) = positions::made_by_nobody(&placed, &uncertain) {
-        let what = format!("nobody can have made the increment to {value}");
-        return Err(Violation::new("exactly_once", what, &[witness]));
-    }
-    Ok(())
+    exactly_once::every_step_was_made(operations, &placed, &uncertain)
 }

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use super::positions::{self, Placed};
 use super::{Call, Operation, Seen, Violation};
 
 const NAME: &str = "exactly_once";
 
+/// No range shows an item twice.
 pub(super) fn list(operations: &[&Operation]) -> Result<(), Violation> {
     let ranges = operations.iter().filter_map(|operation| match operation.seen() {
         Some(Seen::Items(items)) => Some((*operation, items.as_slice())),
@@ -25,11 +27,20 @@ pub(super) fn list(operations: &[&Operation]) -> Result<(), Violation> {
             longest = items;
         }
     }
-    no_more_than_begun(operations)
+    Ok(())
 }
 
-pub(super) fn counter(operations: &[&Operation]) -> Result<(), Violation> {
-    no_more_than_begun(operations)
+/// Every step up to the furthest was somebody's. Called by the checkers of order, which know the places.
+pub(super) fn every_step_was_made(
+    operations: &[&Operation],
+    placed: &[Placed<'_>],
+    uncertain: &[&Operation],
+) -> Result<(), Violation> {
+    no_more_than_begun(operations)?;
+    match positions::made_by_nobody(placed, uncertain) {
+        None => Ok(()),
+        Some((step, witness)) => Err(Violation::new(NAME, format!("nobody can have made step {step}"), &[witness])),
+    }
 }
 
 fn no_item_twice(operations: &[&Operation], range: &Operation, items: &[u64]) -> Result<(), Violation> {

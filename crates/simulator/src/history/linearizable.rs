@@ -23,8 +23,8 @@ use super::{Call, Operation, Outcome, Seen, Violation};
 
 const NAME: &str = "linearizable";
 
-/// Steps of one search. Honest histories need about one step per operation; this is some seconds.
-const BUDGET: u64 = 2_000_000;
+/// Steps of one search. Right histories need about one per operation; this is a second, and some ten megabytes of places visited.
+const BUDGET: u64 = 300_000;
 
 /// Answers how many steps it took.
 pub(super) fn check(operations: &[&Operation]) -> Result<u64, Violation> {

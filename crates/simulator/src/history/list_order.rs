@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Call, Operation, Outcome, Seen, Violation, positions};
+use super::{Call, Operation, Outcome, Seen, Violation, exactly_once, positions};
 
 const NAME: &str = "list_order";
 
@@ -69,11 +69,7 @@ pub(super) fn check(operations: &[&Operation]) -> Result<(), Violation> {
         let what = "the first was answered before the second began, but comes after it in the list";
         return Err(Violation::new(NAME, what, &[later, earlier]));
     }
-    if let Some((length, witness)) = positions::made_by_nobody(&placed, &uncertain) {
-        let what = format!("nobody can have pushed the item that made the length {length}");
-        return Err(Violation::new("exactly_once", what, &[witness]));
-    }
-    Ok(())
+    exactly_once::every_step_was_made(operations, &placed, &uncertain)
 }
 
 fn pushes<'a>(operations: &[&'a Operation]) -> Result<BTreeMap<u64, &'a Operation>, Violation> {

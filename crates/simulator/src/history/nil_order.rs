@@ -8,7 +8,8 @@
 //! - being absent is never worse than being present: nobody needs a value any more once its cluster is done. So whatever
 //!   may be absent for nothing is absent;
 //! - a read of nil that can go while the key is absent, goes: it changes nothing;
-//! - a value that can go while the key is present for good, and that is for good itself, goes: it changes nothing either;
+//! - a value that may not expire before somebody else has to go is there for good: that one will replace it;
+//! - a value without a time to live that can go while the key is present, goes: it changes nothing either;
 //! - uncertain calls are spent only when a read of nil waits for one, and those that were possible earlier are spent first;
 //! - a set of done items is not visited twice in the same state.
 
@@ -139,9 +140,8 @@ impl<'a> Search<'a> {
         let mut ends = self.by_end[place.by_end..].iter().copied().filter(is_left);
         let Some(first) = ends.next() else { return Next::Finished };
         let bound = self.items[first].first_end;
-        if place.nil_from <= bound {
-            place.nil_from = ABSENT;
-        }
+        // If it cannot have turned absent yet it never will: whoever ends first is still to come, and replaces it.
+        place.nil_from = if place.nil_from <= bound { ABSENT } else { FOR_GOOD };
 
         let (mut values, mut deletes, mut waits_for_nil) = (Vec::new(), Vec::new(), false);
         let starts = self.by_start[place.by_start..].iter().copied();
@@ -165,7 +165,13 @@ impl<'a> Search<'a> {
     }
 
     /// Most promising last. A delete is kept for when it is of use: somebody waits for nil, or nothing else can go.
-    fn choices(&self, place: &Place, mut values: Vec<usize>, mut deletes: Vec<usize>, waits_for_nil: bool) -> Vec<Choice> {
+    fn choices(
+        &self,
+        place: &Place,
+        mut values: Vec<usize>,
+        mut deletes: Vec<usize>,
+        waits_for_nil: bool,
+    ) -> Vec<Choice> {
         let latest_first = |&item: &usize| std::cmp::Reverse(self.items[item].first_end);
         values.sort_by_key(latest_first);
         deletes.sort_by_key(latest_first);
@@ -173,11 +179,7 @@ impl<'a> Search<'a> {
         let can_spend = self.absences.get(place.spent).is_some_and(|&from| from <= bound);
         let spend = (waits_for_nil && can_spend).then_some(Choice::Spend);
         let (values, deletes) = (values.into_iter().map(Choice::Item), deletes.into_iter().map(Choice::Item));
-        if waits_for_nil {
-            values.chain(spend).chain(deletes).collect()
-        } else {
-            deletes.chain(values).collect()
-        }
+        if waits_for_nil { values.chain(spend).chain(deletes).collect() } else { deletes.chain(values).collect() }
     }
 
     fn go(&mut self, place: &mut Place, choice: Choice) {
@@ -211,5 +213,22 @@ impl<'a> Search<'a> {
 
     fn is_done(&self, item: usize) -> bool {
         self.done[item / 64] & (1 << (item % 64)) != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A search that is cut off must not look like an answer.
+    #[test]
+    fn out_of_budget_is_undecided() {
+        let value = Item { first_end: 9, last_start: 0, effect: Effect::Value { nil_from: FOR_GOOD } };
+        let nil = Item { first_end: 20, last_start: 10, effect: Effect::SeesNil };
+        assert_eq!(search(&[value, nil], &[], 1), Verdict::Undecided);
+        assert_eq!(search(&[value, nil], &[], 100), Verdict::Impossible);
+        assert_eq!(search(&[value, nil], &[20], 1), Verdict::Undecided);
+        assert!(matches!(search(&[value, nil], &[20], 100), Verdict::Possible { .. }));
+        assert_eq!(search(&[value, nil], &[21], 100), Verdict::Impossible, "too late for the read");
     }
 }

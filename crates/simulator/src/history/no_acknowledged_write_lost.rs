@@ -64,7 +64,8 @@ pub(super) fn list(operations: &[&Operation]) -> Result<(), Violation> {
 pub(super) fn counter(operations: &[&Operation]) -> Result<(), Violation> {
     let Some(last_count) = last_answered(operations, &Call::Count) else { return Ok(()) };
     let count = last_count.number().expect("a count is a number");
-    let over = operations.iter().filter(|operation| operation.call == Call::Incr && operation.end() < last_count.invoked);
+    let over =
+        operations.iter().filter(|operation| operation.call == Call::Incr && operation.end() < last_count.invoked);
     let mut over: Vec<&Operation> = over.copied().collect();
     // By number and by value: two that were answered the same value may hide a loss from the second alone.
     let highest = over.iter().filter_map(|operation| operation.number()).max().unwrap_or(0);

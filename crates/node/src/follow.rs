@@ -1,0 +1,203 @@
+//! Following the blueprint: which replicas exist here, and who governs them.
+
+use std::sync::Arc;
+
+use blueprint::{Birth, Blueprint, Breach, Bucket, BucketId, Change, Command as Proposal, Conduct, Fate, Government};
+use blueprint::{Instant, Member, Position, Rule, SlotSet, Term};
+use phaser::{Fork, Founding, Image, Phaser, View};
+
+use crate::io::{NodeRecord, Output};
+use crate::node::{FollowUp, Node};
+use crate::replica::{Replica, Tables};
+
+impl<C: Conduct> Node<C> {
+    /// R11: a blueprint older than the newest acted on is ignored; a newer one is acted on once its epoch is durable.
+    pub(crate) fn on_blueprint(&mut self, _now: Instant, blueprint: &Arc<Blueprint>) {
+        let newest = self.coming.as_ref().map_or(self.blueprint.epoch, |(_, b)| b.epoch);
+        if blueprint.epoch <= newest || blueprint.epoch < self.epoch {
+            return;
+        }
+        let batch = self.write(NodeRecord::Epoch(blueprint.epoch));
+        self.coming = Some((batch, Arc::clone(blueprint)));
+    }
+
+    pub(crate) fn act_on(&mut self, now: Instant, blueprint: Arc<Blueprint>, out: &mut Vec<Output>) {
+        if blueprint.epoch <= self.blueprint.epoch {
+            return;
+        }
+        self.epoch = self.epoch.max(blueprint.epoch);
+        self.blueprint = Arc::clone(&blueprint);
+        for bucket in blueprint.buckets.values() {
+            if !self.replicas.contains_key(&bucket.id)
+                && let Some(government) = bucket.government()
+                && let Some(named) = government.named(self.id)
+            {
+                self.take_part(now, bucket, government, named, out);
+            }
+        }
+        self.decide_deferred(now, out);
+        for bucket in self.replicas.keys().copied().collect::<Vec<_>>() {
+            self.govern(now, bucket, out);
+        }
+        out.push(Output::Echo(blueprint.epoch));
+    }
+
+    /// Named, and nothing here.
+    fn take_part(&mut self, now: Instant, bucket: &Bucket, government: &Government, named: Member, out: &mut Vec<Output>) {
+        let is_member = government.is_member(named);
+        let is_candidate = government.candidates.contains(&named);
+        let lost = self.lost.get(&bucket.id) == Some(&named.incarnation) && !C::breaks(Breach::ErasedKeepsIncarnation);
+        let parent_here = self.replicas.values().any(|r| r.phaser.holds_split(bucket.id));
+        let first = bucket.birth == Birth::First && government.term == Term(1);
+        if lost {
+            return; // it says so in its upkeep, and comes back under another incarnation (R10)
+        }
+        if is_member && (first || C::breaks(Breach::WipedDiskRejoins) || C::breaks(Breach::ErasedKeepsIncarnation)) {
+            let base = Position::default();
+            self.found_empty(now, bucket, named, Term(0), base, bucket.slots.clone(), out);
+        } else if is_member && C::breaks(Breach::ChildStartsEmpty) {
+            if let Birth::Split { at, .. } = bucket.birth {
+                self.found_empty(now, bucket, named, at.term, at, bucket.slots.clone(), out);
+            }
+        } else if is_candidate && !parent_here {
+            self.found_empty(now, bucket, named, Term(0), Position::default(), SlotSet::empty(), out);
+        }
+    }
+
+    /// `whole` are the slots that are known to be empty; the others are missing.
+    #[allow(clippy::too_many_arguments)]
+    fn found_empty(
+        &mut self,
+        now: Instant,
+        bucket: &Bucket,
+        me: Member,
+        promised: Term,
+        base: Position,
+        whole: SlotSet,
+        _out: &mut Vec<Output>,
+    ) {
+        let image = Image { as_of: base.index, covered: whole, ..Image::default() };
+        let owned = bucket.slots.clone();
+        let founding = Founding { me, promised, base, clock: 0, owned, image, abstain_until: Instant::ZERO };
+        self.found(now, bucket.id, founding, Tables::default());
+    }
+
+    pub(crate) fn found(&mut self, now: Instant, bucket: BucketId, founding: Founding, tables: Tables) {
+        let seed = self.draw();
+        let phaser = Phaser::found(self.config.phaser.clone(), founding, seed, now);
+        self.lost.remove(&bucket);
+        self.replicas.insert(bucket, Replica { phaser, tables });
+        if let Some((micros, at)) = self.wall {
+            let micros = micros + now.since(at).as_micros() as u64;
+            self.drive(now, bucket, phaser::Input::Wall { micros }, &mut Vec::new());
+        }
+    }
+
+    /// Tells a phaser what the blueprint says about its bucket.
+    pub(crate) fn govern(&mut self, now: Instant, bucket: BucketId, out: &mut Vec<Output>) {
+        let blueprint = Arc::clone(&self.blueprint);
+        if let Some(view) = self.view(&blueprint, bucket) {
+            self.drive(now, bucket, phaser::Input::View(view), out);
+        }
+    }
+
+    /// Until it is registered, a child is governed by its parent's government.
+    pub(crate) fn view(&self, blueprint: &Blueprint, bucket: BucketId) -> Option<View> {
+        let mut ruled = bucket;
+        while !blueprint.buckets.contains_key(&ruled) {
+            if blueprint.is_retired(ruled) {
+                return None;
+            }
+            ruled = *self.replicas.iter().find(|(_, r)| r.phaser.holds_split(ruled))?.0;
+        }
+        let government = blueprint.government(ruled)?.clone();
+        let children = |b: &Bucket| match b.birth {
+            Birth::Split { parent, at } if parent == bucket => Some((b.id, at)),
+            Birth::Split { .. } | Birth::First => None,
+        };
+        let children = blueprint.buckets.values().filter_map(children).collect();
+        Some(View { epoch: blueprint.epoch, government, children })
+    }
+
+    /// A Split was applied: the tables change hands, and the child's replica comes into being unless there is one.
+    pub(crate) fn on_fork(&mut self, now: Instant, parent: BucketId, fork: Fork, later: &mut Vec<FollowUp>) {
+        let Some(replica) = self.replicas.get_mut(&parent) else { return };
+        let tables = replica.tables.fork::<C>(&fork.slots);
+        let child = fork.child;
+        if self.replicas.contains_key(&child) && !C::breaks(Breach::ForkOverwritesReplica) {
+            return later.push(FollowUp::Phaser(phaser::Input::Forked { child })); // a fork never replaces a replica
+        }
+        if self.blueprint.epoch < self.epoch || self.blueprint.epoch.0 == 0 {
+            return self.deferred.push((parent, fork, tables)); // it may have had its time here already
+        }
+        if self.make_child(now, parent, fork, tables) {
+            later.push(FollowUp::Govern(child));
+        } else {
+            later.push(FollowUp::Phaser(phaser::Input::Forked { child }));
+        }
+    }
+
+    fn decide_deferred(&mut self, now: Instant, out: &mut Vec<Output>) {
+        for (parent, fork, tables) in std::mem::take(&mut self.deferred) {
+            let child = fork.child;
+            if self.replicas.contains_key(&child) || !self.make_child(now, parent, fork, tables) {
+                self.drive(now, parent, phaser::Input::Forked { child }, out);
+            }
+        }
+    }
+
+    fn make_child(&mut self, now: Instant, parent: BucketId, fork: Fork, tables: Tables) -> bool {
+        let Some(replica) = self.replicas.get(&parent) else { return false };
+        let mut me = replica.phaser.me();
+        if self.blueprint.is_retired(fork.child) {
+            return false; // ids are used once
+        }
+        if let Some(registered) = self.blueprint.buckets.get(&fork.child) {
+            match registered.government().and_then(|g| g.named(self.id)) {
+                Some(named) => me = named,
+                None => return false, // its place is elsewhere by now
+            }
+        }
+        if !fork.whole {
+            return false;
+        }
+        let Fork { child, slots, at, clock, abstain_until, .. } = fork;
+        let image =
+            Image { as_of: at.index, covered: slots.clone(), replaced: slots.clone(), tables: tables.encode(&slots) };
+        let founding = Founding { me, promised: at.term, base: at, clock, owned: slots, image, abstain_until };
+        self.found(now, child, founding, tables);
+        self.forking.insert(child, parent);
+        true
+    }
+
+    pub(crate) fn on_child_durable(&mut self, now: Instant, bucket: BucketId, out: &mut Vec<Output>) {
+        if let Some(parent) = self.forking.remove(&bucket) {
+            self.drive(now, parent, phaser::Input::Forked { child: bucket }, out);
+        }
+    }
+
+    /// R10: named, but the data is gone (or never came to be): says so, and returns under a new incarnation.
+    pub(crate) fn report_lost(&mut self, out: &mut Vec<Output>) {
+        for bucket in self.blueprint.buckets.values() {
+            let Rule::Governed(government) = &bucket.rule else { continue };
+            let Some(named) = government.named(self.id) else { continue };
+            let held = self.replicas.get(&bucket.id).is_some_and(|r| r.phaser.me().incarnation == named.incarnation);
+            let fork_comes = self.replicas.values().any(|r| r.phaser.holds_split(bucket.id));
+            if held || fork_comes || government.term == Term(1) {
+                continue;
+            }
+            let change = if government.secondaries.contains(&named) {
+                Change::Dismiss { secondary: named, fate: Fate::Lost }
+            } else if government.primary == named {
+                let Some(to) = government.secondaries.first().or(government.heirs.first()).copied() else { continue };
+                Change::Usurp { to, fate: Fate::Lost }
+            } else if government.heirs.contains(&named) {
+                Change::Disown { heir: named }
+            } else {
+                Change::Drop { candidate: named }
+            };
+            let (bucket, replaces) = (bucket.id, government.term);
+            out.push(Output::Propose(Proposal::Succeed { bucket, replaces, change }));
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! One node, without its sockets and disks: replicas, the blueprint that it follows, and the requests that pass through.
+//!
+//! Everything that comes out of a phaser is carried out at once and in order, so that a table is always exactly as its
+//! phaser believes it to be.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use blueprint::{Blueprint, BucketId, Command as Proposal, Conduct, Epoch, Incarnation, Instant, NodeId, Slot};
+use phaser::{Fork, Outbox, Phaser, Record, Ticket, WriteId};
+
+use crate::erase::Unneeded;
+use crate::io::{Answer, BatchId, Input, NodeDurable, NodeRecord, Output, PeerMessage};
+use crate::replica::{Replica, Tables};
+use crate::request::Pending;
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub phaser: phaser::Config,
+    /// How often a node looks after what nobody else wakes it for.
+    pub upkeep: Duration,
+    /// A replica that nobody names is kept at least this long (R11).
+    pub grace: Duration,
+    /// How long a hop may stay unanswered.
+    pub hop_patience: Duration,
+    /// Requests under way in this node; beyond this they are refused.
+    pub most_requests: usize,
+    /// How often a request may be passed on before it is refused: views differ for a moment, not for long.
+    pub most_hops: u8,
+    /// Expired keys reaped per bucket and upkeep.
+    pub reap_batch: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            phaser: phaser::Config::default(),
+            upkeep: Duration::from_millis(250),
+            grace: Duration::from_millis(1000),
+            hop_patience: Duration::from_millis(2500),
+            most_requests: 65_536,
+            most_hops: 4,
+            reap_batch: 16,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Node<C> {
+    pub(crate) id: NodeId,
+    pub(crate) config: Config,
+    /// The newest epoch acted on, durably; a blueprint older than this is ignored (R11).
+    pub(crate) epoch: Epoch,
+    pub(crate) blueprint: Arc<Blueprint>,
+    /// Newer, and acted on as soon as its epoch is durable.
+    pub(crate) coming: Option<(BatchId, Arc<Blueprint>)>,
+    pub(crate) replicas: BTreeMap<BucketId, Replica<C>>,
+    pub(crate) lost: BTreeMap<BucketId, Incarnation>,
+    /// Forks whose child is not durable yet: child → parent.
+    pub(crate) forking: BTreeMap<BucketId, BucketId>,
+    /// Forks of a recovery, which wait until it is known whether the child still has a place here.
+    pub(crate) deferred: Vec<(BucketId, Fork, Tables)>,
+    pub(crate) unneeded: BTreeMap<BucketId, Unneeded>,
+    pub(crate) requests: BTreeMap<Ticket, Pending>,
+    pub(crate) hops: BTreeMap<u64, crate::request::Hopping>,
+    pub(crate) next_ticket: u64,
+    /// Reads of the blueprint under way, and what they are for.
+    pub(crate) asked: BTreeMap<u64, Asked>,
+    pub(crate) next_ask: u64,
+    touched: BTreeSet<BucketId>,
+    batch: Vec<NodeRecord>,
+    open: BatchId,
+    /// The phasers' writes in each batch.
+    writing: VecDeque<(BatchId, BucketId, WriteId)>,
+    pub(crate) wall: Option<(u64, Instant)>,
+    pub(crate) upkeep_at: Instant,
+    scratch: Outbox,
+    seed: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Asked {
+    Phaser { bucket: BucketId, nonce: u64 },
+    Erase { bucket: BucketId },
+}
+
+impl<C: Conduct> Node<C> {
+    pub fn recover(id: NodeId, config: Config, durable: NodeDurable, seed: u64, now: Instant, out: &mut Vec<Output>) -> Self {
+        let mut node = Self {
+            id,
+            epoch: durable.epoch,
+            blueprint: Arc::new(Blueprint::new()),
+            coming: None,
+            replicas: BTreeMap::new(),
+            lost: durable.lost,
+            forking: BTreeMap::new(),
+            deferred: Vec::new(),
+            unneeded: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            hops: BTreeMap::new(),
+            next_ticket: 0,
+            asked: BTreeMap::new(),
+            next_ask: 0,
+            touched: BTreeSet::new(),
+            batch: Vec::new(),
+            open: BatchId(1),
+            writing: VecDeque::new(),
+            wall: None,
+            upkeep_at: now + config.upkeep,
+            scratch: Outbox::default(),
+            seed,
+            config,
+        };
+        // All replicas first: a fork must see whether its child is there.
+        let mut outboxes = Vec::new();
+        for (bucket, durable) in durable.replicas {
+            let tables = Tables::recover(&durable);
+            let mut outbox = Outbox::default();
+            let phaser = Phaser::recover(node.config.phaser.clone(), durable, node.draw(), now, &mut outbox);
+            node.replicas.insert(bucket, Replica { phaser, tables });
+            outboxes.push((bucket, outbox));
+        }
+        for (bucket, mut outbox) in outboxes {
+            node.carry_out(now, bucket, &mut outbox, out);
+        }
+        node
+    }
+
+    pub fn step(&mut self, now: Instant, input: Input, out: &mut Vec<Output>) {
+        match input {
+            Input::Peer { from, message } => self.on_peer(now, from, message, out),
+            Input::Client { request, command, door } => self.on_client(now, request, command, door, out),
+            Input::Blueprint(blueprint) => self.on_blueprint(now, &blueprint),
+            Input::MetaRead { id, blueprint, echoes } => self.on_meta_read(now, id, &blueprint, &echoes, out),
+            Input::Rejected { bucket, term } => self.drive(now, bucket, phaser::Input::Rejected { term }, out),
+            Input::Late { origin, command } => self.route(now, Pending::new(origin, command, 0), out),
+            Input::HandOver { bucket, to } => self.drive(now, bucket, phaser::Input::HandOver { to }, out),
+            Input::Split { bucket, child, slots } => self.drive(now, bucket, phaser::Input::Split { child, slots }, out),
+            Input::Written { upto } => self.on_written(now, upto, out),
+            Input::Wall { micros } => self.on_wall(now, micros, out),
+            Input::Flush => self.on_flush(now, out),
+            Input::Wake => self.on_wake(now, out),
+        }
+    }
+
+    pub fn deadline(&self) -> Instant {
+        let phasers = self.replicas.values().filter_map(|r| r.phaser.deadline());
+        phasers.fold(self.upkeep_at, Instant::min)
+    }
+
+    pub fn check_invariants(&self) {
+        for replica in self.replicas.values() {
+            replica.phaser.check_invariants();
+        }
+    }
+
+    pub fn id(&self) -> NodeId {
+        self.id
+    }
+
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    pub fn blueprint(&self) -> &Arc<Blueprint> {
+        &self.blueprint
+    }
+
+    pub fn phasers(&self) -> impl Iterator<Item = (BucketId, &Phaser<C>)> {
+        self.replicas.iter().map(|(bucket, replica)| (*bucket, &replica.phaser))
+    }
+
+    pub fn phaser(&self, bucket: BucketId) -> Option<&Phaser<C>> {
+        self.replicas.get(&bucket).map(|replica| &replica.phaser)
+    }
+
+    /// Each slot's table here: at which index it stands, and the fingerprint of what is in it. Empty tables are left out.
+    pub fn fingerprints(&self, bucket: BucketId) -> Vec<(Slot, blueprint::Index, u64)> {
+        let Some(replica) = self.replicas.get(&bucket) else { return Vec::new() };
+        let stands = |slot| replica.phaser.stands_at(slot);
+        replica.tables.iter().filter_map(|(slot, table)| Some((slot, stands(slot)?, table.fingerprint()))).collect()
+    }
+
+    /// Steps one phaser and carries out what it decided.
+    pub(crate) fn drive(&mut self, now: Instant, bucket: BucketId, input: phaser::Input, out: &mut Vec<Output>) {
+        let Some(replica) = self.replicas.get_mut(&bucket) else { return };
+        let mut outbox = std::mem::take(&mut self.scratch);
+        replica.phaser.step(now, input, &mut outbox);
+        self.touched.insert(bucket);
+        self.carry_out(now, bucket, &mut outbox, out);
+        self.scratch = outbox;
+    }
+
+    pub(crate) fn carry_out(&mut self, now: Instant, bucket: BucketId, outbox: &mut Outbox, out: &mut Vec<Output>) {
+        // What a step decided is finished before anything that follows from it begins.
+        let mut later = Vec::new();
+        for output in outbox.drain() {
+            self.carry_out_one(now, bucket, output, &mut later, out);
+        }
+        for follow_up in later {
+            match follow_up {
+                FollowUp::Phaser(input) => self.drive(now, bucket, input, out),
+                FollowUp::Route(pending) => self.route(now, pending, out),
+                FollowUp::Govern(child) => self.govern(now, child, out),
+            }
+        }
+    }
+
+    fn carry_out_one(
+        &mut self,
+        now: Instant,
+        bucket: BucketId,
+        output: phaser::Output,
+        later: &mut Vec<FollowUp>,
+        out: &mut Vec<Output>,
+    ) {
+        use phaser::Output as Out;
+        let Some(replica) = self.replicas.get_mut(&bucket) else { return };
+        match output {
+            Out::Send(envelope) => {
+                out.push(Output::Send { to: envelope.to.node, message: PeerMessage::Bucket { bucket, envelope } });
+            }
+            Out::Write { id, records } => {
+                self.batch.extend(records.into_iter().map(|record| NodeRecord::Bucket { bucket, record }));
+                self.writing.push_back((self.open, bucket, id));
+            }
+            Out::Save { id, mut image } => {
+                image.tables = replica.tables.encode(&image.replaced);
+                self.batch.push(NodeRecord::Bucket { bucket, record: Record::Save(image) });
+                self.writing.push_back((self.open, bucket, id));
+            }
+            Out::Apply { entry, ticket } => {
+                let reply = replica.tables.execute::<C>(&entry);
+                if let Some(ticket) = ticket {
+                    self.on_applied(ticket, reply, later, out);
+                }
+            }
+            Out::Serve { ticket, clock, good_until } => self.on_serve(bucket, ticket, clock, good_until, later, out),
+            Out::Refuse { ticket, why } => self.on_refused(ticket, why, out),
+            Out::Forward { ticket } => self.on_forward(ticket, later, out),
+            Out::Uncertain { ticket } => self.on_uncertain(ticket, later, out),
+            Out::Fork(fork) => self.on_fork(now, bucket, fork, later),
+            Out::Discard { slots } => replica.tables.discard(&slots),
+            Out::Install { image } => replica.tables.install(&image),
+            Out::SendImage { to, term, as_of, slots, bytes } => {
+                let image = replica.tables.image(&slots, as_of, bytes);
+                let size = image.tables.iter().map(|(_, table)| table.len()).sum();
+                later.push(FollowUp::Phaser(phaser::Input::ImageSent { to, slots: image.covered.clone(), bytes: size }));
+                let message = phaser::Message::Fill { term, image };
+                let envelope = phaser::Envelope { from: replica.phaser.me(), to, message };
+                out.push(Output::Send { to: to.node, message: PeerMessage::Bucket { bucket, envelope } });
+            }
+            Out::Propose { term, change } => {
+                out.push(Output::Propose(Proposal::Succeed { bucket, replaces: term, change }));
+            }
+            Out::Register { child, slots, at } => {
+                out.push(Output::Propose(Proposal::Register { parent: bucket, child, slots, at }));
+            }
+            Out::Ask { nonce } => {
+                let id = self.ask(Asked::Phaser { bucket, nonce });
+                out.push(Output::ReadMeta { id });
+            }
+            Out::Event(event) => out.push(Output::Event { bucket, event }),
+        }
+    }
+
+    fn on_peer(&mut self, now: Instant, from: NodeId, message: PeerMessage, out: &mut Vec<Output>) {
+        match message {
+            PeerMessage::Bucket { bucket, envelope } => {
+                if envelope.from.node == from {
+                    self.drive(now, bucket, phaser::Input::Message(envelope), out);
+                }
+            }
+            PeerMessage::Hop { id, hops, command } => {
+                let origin = crate::io::Origin::Hop { node: from, id };
+                self.route(now, Pending::new(origin, command, hops), out);
+            }
+            PeerMessage::HopAnswer { id, answer } => self.on_hop_answer(now, id, answer, out),
+        }
+    }
+
+    fn on_written(&mut self, now: Instant, upto: BatchId, out: &mut Vec<Output>) {
+        while let Some((id, bucket, write)) = self.writing.front().copied() {
+            if id > upto {
+                break;
+            }
+            self.writing.pop_front();
+            // Only the last of a phaser's writes in this answer: it covers the others.
+            let more = self.writing.iter().any(|(i, b, _)| *i <= upto && *b == bucket);
+            if !more {
+                self.drive(now, bucket, phaser::Input::Written { upto: write }, out);
+                self.on_child_durable(now, bucket, out);
+            }
+        }
+        if let Some((id, _)) = &self.coming
+            && *id <= upto
+        {
+            let (_, blueprint) = self.coming.take().expect("just looked");
+            self.act_on(now, blueprint, out);
+        }
+    }
+
+    fn on_wall(&mut self, now: Instant, micros: u64, out: &mut Vec<Output>) {
+        self.wall = Some((micros, now));
+        for bucket in self.replicas.keys().copied().collect::<Vec<_>>() {
+            self.drive(now, bucket, phaser::Input::Wall { micros }, out);
+        }
+    }
+
+    fn on_flush(&mut self, now: Instant, out: &mut Vec<Output>) {
+        while let Some(bucket) = self.touched.pop_first() {
+            self.drive(now, bucket, phaser::Input::Flush, out);
+            self.touched.remove(&bucket);
+        }
+        if !self.batch.is_empty() {
+            out.push(Output::Write { id: self.open, records: std::mem::take(&mut self.batch) });
+            self.open.0 += 1;
+        }
+    }
+
+    fn on_wake(&mut self, now: Instant, out: &mut Vec<Output>) {
+        let due = |r: &Replica<C>| r.phaser.deadline().is_some_and(|at| at <= now);
+        let woken: Vec<BucketId> = self.replicas.iter().filter(|(_, r)| due(r)).map(|(b, _)| *b).collect();
+        for bucket in woken {
+            self.drive(now, bucket, phaser::Input::Wake, out);
+        }
+        if now >= self.upkeep_at {
+            self.upkeep_at = now + self.config.upkeep;
+            self.expire_hops(now, out);
+            self.reap(now, out);
+            self.report_lost(out);
+            self.look_for_unneeded(now, out);
+        }
+    }
+
+    pub(crate) fn write(&mut self, record: NodeRecord) -> BatchId {
+        self.batch.push(record);
+        self.open
+    }
+
+    pub(crate) fn ask(&mut self, what: Asked) -> u64 {
+        self.next_ask += 1;
+        self.asked.insert(self.next_ask, what);
+        // Questions whose answers were lost are asked again by whoever needs them; the old ones are forgotten.
+        while self.asked.len() > MOST_ASKED {
+            self.asked.pop_first();
+        }
+        self.next_ask
+    }
+
+    pub(crate) fn draw(&mut self) -> u64 {
+        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.seed ^ (self.seed >> 29)
+    }
+}
+
+/// Questions to the meta group that may be open at once: a few per bucket that changes.
+const MOST_ASKED: usize = 4096;
+
+/// What follows from an output, once the step that made it is carried out.
+pub(crate) enum FollowUp {
+    Phaser(phaser::Input),
+    Route(Pending),
+    Govern(BucketId),
+}
+
+impl From<phaser::Refusal> for Answer {
+    fn from(why: phaser::Refusal) -> Self {
+        match why {
+            phaser::Refusal::NoReplicas => Self::NoReplicas,
+            phaser::Refusal::Busy => Self::TryAgain,
+        }
+    }
+}

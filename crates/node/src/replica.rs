@@ -1,0 +1,98 @@
+//! One bucket on this node: the phaser that decides, and the tables that it decides about.
+
+use std::collections::BTreeMap;
+
+use blueprint::{Breach, Conduct, Index, Slot, SlotSet};
+use bytes::Bytes;
+use phaser::{Durable, Entry, Image, Payload, Phaser};
+use values::{Command, Reply, Stamp, Table};
+
+#[derive(Clone, Debug)]
+pub struct Replica<C> {
+    pub(crate) phaser: Phaser<C>,
+    pub(crate) tables: Tables,
+}
+
+/// The tables of a bucket, one per slot that is not empty.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    slots: BTreeMap<Slot, Table>,
+}
+
+impl Tables {
+    pub(crate) fn recover(durable: &Durable) -> Self {
+        Self::decode(durable.tables.iter().map(|(slot, bytes)| (*slot, bytes.clone())))
+    }
+
+    /// What cannot be decoded was written by ourselves and checked by its checksum: that it is wrong is a bug.
+    fn decode(tables: impl Iterator<Item = (Slot, Bytes)>) -> Self {
+        let table = |bytes: &Bytes| Table::decode(bytes).expect("a table that was encoded here");
+        Self { slots: tables.map(|(slot, bytes)| (slot, table(&bytes))).collect() }
+    }
+
+    pub(crate) fn execute<C: Conduct>(&mut self, entry: &Entry) -> Option<Reply> {
+        let Payload::Command { slot, body } = &entry.payload else { return None };
+        // A command that does not decode came from a primary that could encode it: the same everywhere, and nothing happens.
+        let command = Command::decode(body).ok()?;
+        let table = self.slots.entry(*slot).or_default();
+        let reply = table.execute::<C>(Stamp { clock: entry.clock, seed: entry.seed }, &command);
+        if table.is_empty() {
+            self.slots.remove(slot);
+        }
+        Some(reply)
+    }
+
+    pub(crate) fn get(&self, slot: Slot) -> Option<&Table> {
+        self.slots.get(&slot)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (Slot, &Table)> {
+        self.slots.iter().map(|(slot, table)| (*slot, table))
+    }
+
+    pub(crate) fn encode(&self, slots: &SlotSet) -> Vec<(Slot, Bytes)> {
+        self.slots.iter().filter(|(slot, _)| slots.contains(**slot)).map(|(slot, table)| (*slot, table.encode())).collect()
+    }
+
+    /// The first of `wanted`, up to about `bytes` and at least one that is not empty, as an image.
+    pub(crate) fn image(&self, wanted: &SlotSet, as_of: Index, bytes: usize) -> Image {
+        let mut tables = Vec::new();
+        let mut size = 0;
+        let mut end = None;
+        for (slot, table) in self.slots.iter().filter(|(slot, _)| wanted.contains(**slot)) {
+            if size >= bytes {
+                end = Some(*slot);
+                break;
+            }
+            let encoded = table.encode();
+            size += encoded.len();
+            tables.push((*slot, encoded));
+        }
+        let covered = match end {
+            Some(slot) => SlotSet::range(Slot(0), Slot(slot.0 - 1)).intersection(wanted),
+            None => wanted.clone(),
+        };
+        Image { as_of, covered: covered.clone(), replaced: covered, tables }
+    }
+
+    pub(crate) fn install(&mut self, image: &Image) {
+        self.discard(&image.covered);
+        // From a peer: what does not decode is as good as empty, and the fingerprints will say so.
+        self.slots.extend(image.tables.iter().filter_map(|(slot, bytes)| Some((*slot, Table::decode(bytes).ok()?))));
+    }
+
+    pub(crate) fn discard(&mut self, slots: &SlotSet) {
+        self.slots.retain(|slot, _| !slots.contains(*slot));
+    }
+
+    /// O(slots): tables change hands, nothing is copied.
+    pub(crate) fn fork<C: Conduct>(&mut self, slots: &SlotSet) -> Self {
+        let (child, rest) = std::mem::take(&mut self.slots).into_iter().partition(|(slot, _)| slots.contains(*slot));
+        self.slots = rest;
+        let mut child = Self { slots: child };
+        if C::breaks(Breach::SessionsNotMovedBySplit) {
+            child.slots.values_mut().for_each(Table::take_sessions);
+        }
+        child
+    }
+}
