@@ -23,42 +23,40 @@ impl DataClock {
     }
 
     pub fn read(&self, now: Instant) -> u64 {
+        if self.value == 0 {
+            return 0; // nothing was ever stamped
+        }
         let elapsed = now.since(self.at).as_micros() as u64;
-        let free = self.value + elapsed;
+        let free = self.value.saturating_add(elapsed);
         let Some(wall) = self.wall(now) else { return free };
         let slew = elapsed / SLEW;
-        if wall >= free { free + slew.min(wall - free) } else { free - slew.min(free - wall) }
+        if wall >= free { free.saturating_add(slew.min(wall - free)) } else { free - slew.min(free - wall) }
     }
 
-    /// The value to stamp on an entry: from here on the clock goes on from it.
+    /// The value to stamp on an entry. A bucket's very first one has nothing to go on from but wall time.
     pub fn stamp(&mut self, now: Instant) -> u64 {
-        self.advance(now);
-        self.value
+        if self.value == 0 {
+            self.restart(now);
+        }
+        self.read(now)
     }
 
-    /// An entry of the primary came by.
+    /// An entry came by, whoever stamped it: from here on the clock goes on from it, and from nothing of our own.
     pub fn observe(&mut self, value: u64, now: Instant) {
-        self.advance(now);
-        self.value = self.value.max(value);
+        if value != self.read(now) {
+            (self.value, self.at) = (value, now);
+        }
     }
 
     pub fn observe_wall(&mut self, wall: u64, now: Instant) {
-        self.advance(now);
-        if self.value == 0 {
-            self.value = wall; // a bucket's very first clock has nothing to go on from
-        }
+        (self.value, self.at) = (self.read(now), self.at.max(now));
         self.wall = Some((wall, now));
     }
 
-    /// The planted bug of R13: forget what the data says and start over at this machine's wall time.
+    /// This machine's wall time. For the very first stamp only: anywhere else it is the planted bug of R13.
     pub(crate) fn restart(&mut self, now: Instant) {
         self.value = self.wall(now).unwrap_or(0);
         self.at = now;
-    }
-
-    fn advance(&mut self, now: Instant) {
-        self.value = self.read(now);
-        self.at = self.at.max(now);
     }
 
     fn wall(&self, now: Instant) -> Option<u64> {

@@ -101,6 +101,8 @@ impl Durable {
         if !self.log.holds(previous) || previous.index < self.commit {
             return;
         }
+        // Whoever wrote these had promised their term, even if that record was lost.
+        self.promised = entries.iter().map(|e| e.at.term).fold(self.promised, Term::max);
         self.log.truncate(previous.index.next());
         for entry in entries {
             self.log.push(entry.clone());

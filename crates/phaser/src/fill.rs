@@ -20,7 +20,7 @@ impl<C: Conduct> Phaser<C> {
                     peer.probing = true;
                     continue;
                 }
-                let clock = self.log.get(base.index).map_or(self.log.clock(), |e| e.clock);
+                let clock = self.log.clock_at(base.index);
                 let owned = self.owned.clone();
                 out.send(self.me, peer.member, Message::Begin { term: leader.term, base, clock, owned });
             }

@@ -7,7 +7,7 @@ use blueprint::{Breach, Conduct, Index, Instant, Member, Position, SlotSet, Term
 use crate::disk::Save;
 use crate::durable::Image;
 use crate::io::{Dropped, Outbox, Output, WriteId};
-use crate::log::{Entry, Log, Payload};
+use crate::log::{Entry, Log, MOST_INDEX, Payload};
 use crate::message::{Message, Progress};
 use crate::phaser::{Phaser, Role};
 
@@ -99,6 +99,9 @@ impl<C: Conduct> Phaser<C> {
         let base = self.log.base();
         // Up to the base everything is committed, and so the same for every rightful primary.
         if previous.index < base.index {
+            if entries.iter().any(|e| (e.at.index == base.index) != (e.at == base) || (e.at.index > base.index && e.at.term < base.term)) {
+                return Err(());
+            }
             entries.retain(|e| e.at.index > base.index);
         } else if !self.log.holds(previous) {
             return Err(());
@@ -153,7 +156,7 @@ impl<C: Conduct> Phaser<C> {
         if self.owes_fork(&[]) && !C::breaks(Breach::ParentErasedBeforeFork) {
             return self.drop_message(Dropped::OutdatedBegin, out); // a child must be made of what is here first
         }
-        if self.is_vital() || base.term > self.promised || owned.is_empty() {
+        if self.is_vital() || base.index.0 >= MOST_INDEX || base.term > self.promised || owned.is_empty() {
             return self.drop_message(Dropped::Malformed, out);
         }
         self.start_over(base, clock, owned, out);

@@ -162,7 +162,6 @@ impl<C: Conduct> Phaser<C> {
         let Some(laggard) = secondaries().find(|p| lags(p)).map(|p| p.member) else { return };
         if secondaries().any(|p| p.member != laggard && !lags(p)) {
             leader.propose_at = now + retry;
-            leader.delay_seat(laggard, now, self.config.seat_delay);
             let change = Change::Dismiss { secondary: laggard, fate: Fate::Stalled };
             out.push(Output::Propose { term: leader.term, change });
         }
@@ -171,7 +170,7 @@ impl<C: Conduct> Phaser<C> {
 
 impl Leader {
     /// Twice as long each time.
-    fn delay_seat(&mut self, who: Member, now: Instant, delay: core::time::Duration) {
+    pub(crate) fn delay_seat(&mut self, who: Member, now: Instant, delay: core::time::Duration) {
         let (count, not_before) = self.delays.entry(who.node).or_insert((0, now));
         *not_before = now + delay * 2u32.pow((*count).min(5));
         *count += 1;

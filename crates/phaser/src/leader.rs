@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
-use blueprint::{Breach, Conduct, Government, Index, Instant, Member, NodeId, Slot, SlotSet, Term};
+use blueprint::{Breach, Conduct, Government, Index, Instant, Member, NodeId, Position, Slot, SlotSet, Term};
 
 use crate::config::Config;
 use crate::growth::Growth;
@@ -76,6 +76,10 @@ impl Leader {
         assert!(government.term > self.term, "governments only go forward");
         let mut before = core::mem::take(&mut self.peers);
         for (member, part) in Self::seats(&government) {
+            let laggard = |p: &Peer| p.member == member && p.part == Part::Secondary && part == Part::Candidate;
+            if before.iter().any(laggard) {
+                self.delay_seat(member, now, config.seat_delay);
+            }
             let peer = match before.iter().position(|p| p.member == member) {
                 Some(at) => before.swap_remove(at).carry_over(part, C::breaks(Breach::AckFromEarlierTerm)),
                 None => Peer::new(member, part, self.reign, now),
@@ -295,7 +299,7 @@ impl<C: Conduct> Phaser<C> {
                 peer.progress = progress;
                 peer.lease = peer.lease.max(Self::lease_end(sent, now, lease));
             }
-            Message::Differs { last, known, progress, .. } => self.on_differs(from, last, known, progress),
+            Message::Differs { last, known, progress, sent, .. } => self.on_differs(from, last, known, progress, sent),
             Message::Filled { slots, progress, .. } => {
                 peer.fill.in_flight = peer.fill.in_flight.difference(&slots);
                 peer.progress = progress;
@@ -328,16 +332,17 @@ impl<C: Conduct> Phaser<C> {
 
     /// Where do the logs meet? Its end, if we have that; else what it knows to be committed, if we have that; else our
     /// base, which every member holds. A candidate that does not hold even that begins anew.
-    fn on_differs(&mut self, from: Member, last: blueprint::Position, known: blueprint::Position, progress: Progress) {
+    fn on_differs(&mut self, from: Member, last: Position, known: Position, progress: Progress, sent: Instant) {
         let base = self.log.base();
         let commit = self.log.position(self.commit).expect("commit is in the log");
         let Role::Leading(leader) = &mut self.role else { unreachable!("only a primary is answered") };
         let Some(peer) = leader.peer(from) else { return };
         peer.progress = progress;
-        peer.sent_at = Instant::ZERO;
-        if peer.begin.is_some() || peer.upto.is_some() {
+        // Only the answer to the last probe says anything new: a slow disk may answer several at once.
+        if peer.begin.is_some() || peer.upto.is_some() || sent != peer.sent_at {
             return;
         }
+        peer.sent_at = Instant::ZERO;
         let probed_at = peer.next.prev();
         let meets = [last, known].into_iter().find(|at| self.log.holds(*at) && at.index < probed_at);
         if let Some(at) = meets {

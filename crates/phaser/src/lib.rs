@@ -28,4 +28,4 @@ pub use durable::{Durable, Image, Record};
 pub use io::{Dropped, Event, Fork, Input, Outbox, Output, Refusal, Ticket, View, WriteId};
 pub use log::{Entry, Log, Payload};
 pub use message::{Envelope, Message, Progress};
-pub use phaser::{Founding, Phaser};
+pub use phaser::{Founding, Phaser, Status};

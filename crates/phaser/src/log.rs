@@ -26,6 +26,9 @@ pub enum Payload {
     Split { child: BucketId, slots: SlotSet },
 }
 
+/// More entries than any bucket will ever have: beyond it an index is not meant seriously.
+pub(crate) const MOST_INDEX: u64 = 1 << 62;
+
 /// Entries `base.index + 1 ..= last().index`, contiguous, terms never falling. Everything up to the base is committed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Log {
@@ -50,6 +53,11 @@ impl Log {
 
     pub fn clock(&self) -> u64 {
         self.entries.last().map_or(self.base_clock, |e| e.clock)
+    }
+
+    /// The clock of what stands at `index`, which must be held.
+    pub(crate) fn clock_at(&self, index: Index) -> u64 {
+        self.get(index).map_or(self.base_clock, |e| e.clock)
     }
 
     pub fn get(&self, index: Index) -> Option<&Entry> {
@@ -120,11 +128,13 @@ impl Log {
     pub(crate) fn well_formed(previous: Position, entries: &[Entry], term: Term) -> bool {
         let mut before = previous;
         for entry in entries {
-            if entry.at.index.0 != before.index.0.wrapping_add(1) || entry.at.term < before.term || entry.at.term > term {
+            if entry.at.index.0 >= MOST_INDEX
+                || entry.at.index.0 != before.index.0.wrapping_add(1)
+                || entry.at.term < before.term || entry.at.term > term {
                 return false;
             }
             before = entry.at;
         }
-        previous.term <= term
+        previous.term <= term && before.index.0 < MOST_INDEX
     }
 }

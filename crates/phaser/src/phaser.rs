@@ -97,6 +97,27 @@ pub(crate) enum Request {
     Write(Bytes),
 }
 
+/// What a replica says about itself: for people, the directory and tests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    pub role: &'static str,
+    /// The term that it leads or is about to lead.
+    pub term: Option<Term>,
+    pub serving: bool,
+    pub promised: Term,
+    pub base: Index,
+    pub applied: Index,
+    pub commit: Index,
+    pub last: Position,
+    pub missing: SlotSet,
+    pub backlog: usize,
+    /// Whose leases the primary holds until when.
+    pub leases: Vec<(Member, Instant)>,
+    /// It will not reign in a higher term before then (R5).
+    pub abstains_until: Instant,
+    pub waits_for: Option<&'static str>,
+}
+
 /// How a replica comes into being other than by recovery.
 #[derive(Clone, Debug)]
 pub struct Founding {
@@ -114,6 +135,7 @@ impl<C: Conduct> Phaser<C> {
     /// A replica that did not exist before. It says nothing until it is durable.
     pub fn found(config: Config, founding: Founding, seed: u64, now: Instant) -> Self {
         let Founding { me, promised, base, clock, owned, image, abstain_until } = founding;
+        assert!(!owned.is_empty(), "a bucket has slots; a replica of none would count as whole");
         let record = Record::Found { me, promised, base, clock, owned, image };
         let durable = Durable::found(&record).expect("that is what a Found record makes");
         let mut phaser = Self::new(config, durable, Grants::after_restart(abstain_until), seed, now);
@@ -197,7 +219,7 @@ impl<C: Conduct> Phaser<C> {
             Role::Following => None,
             Role::Restarted { ask_at, .. } => Some(*ask_at),
             Role::Ascending { term, not_before } => {
-                self.disk.is_promise_safe().then(|| self.grants.free_at(*term).max(*not_before))
+                (self.disk.is_promise_safe() && self.is_whole()).then(|| self.grants.free_at(*term).max(*not_before))
             }
             Role::Leading(leader) => Some(leader.deadline()),
         };
@@ -333,6 +355,33 @@ impl<C: Conduct> Phaser<C> {
 
     pub fn government(&self) -> Option<&blueprint::Government> {
         self.known.as_ref().map(|view| &view.government)
+    }
+
+    pub fn status(&self) -> Status {
+        let (role, term, serving, leases) = match &self.role {
+            Role::Following => ("following", None, false, Vec::new()),
+            Role::Restarted { term, .. } => ("restarted", Some(*term), false, Vec::new()),
+            Role::Ascending { term, .. } => ("ascending", Some(*term), false, Vec::new()),
+            Role::Leading(leader) => {
+                let leases = leader.needed().map(|p| (p.member, p.lease)).collect();
+                ("leading", Some(leader.term), leader.serving, leases)
+            }
+        };
+        Status {
+            role,
+            term,
+            serving,
+            promised: self.promised,
+            base: self.log.base().index,
+            applied: self.applied,
+            commit: self.commit,
+            last: self.log.last(),
+            missing: self.missing(),
+            backlog: self.backlog.len(),
+            leases,
+            abstains_until: self.grants.free_at(Term(u64::MAX)),
+            waits_for: self.waits_for(),
+        }
     }
 
     /// What this replica waits for, in words; none when it waits for nothing.

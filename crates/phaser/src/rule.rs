@@ -15,6 +15,15 @@ impl<C: Conduct> Phaser<C> {
         if self.known.as_ref().is_some_and(|known| view.epoch <= known.epoch) {
             return;
         }
+        let mut view = view;
+        if let Some(known) = &self.known {
+            if view.government.term < known.government.term {
+                return; // no rightful blueprint goes back
+            }
+            if view.government.term == known.government.term {
+                view.government = known.government.clone();
+            }
+        }
         let before = self.known.replace(view);
         let government = self.known.as_ref().expect("just set").government.clone();
         self.adopt_incarnation(&government);
@@ -73,7 +82,11 @@ impl<C: Conduct> Phaser<C> {
             self.role = Role::Restarted { term, ask_at: now };
             return self.on_restarted_timeout(now, out);
         }
-        let mut not_before = Instant::ZERO;
+        // A wait that has begun in this very rule goes on: the next term of it changes nothing about the former primary.
+        let mut not_before = match self.role {
+            Role::Ascending { term, not_before } if government.since <= term => not_before,
+            _ => Instant::ZERO,
+        };
         if self.may_be_heir(before, government) && !C::breaks(Breach::HeirReignsAtOnce) {
             not_before = now + self.config.abstention();
         }

@@ -1,0 +1,25 @@
+//! Who reaches whom.
+
+use std::collections::BTreeMap;
+
+/// Cuts between hosts, by index; each ends by itself or when the world heals.
+#[derive(Clone, Debug, Default)]
+pub struct Network {
+    /// From, to → until when nothing passes.
+    cuts: BTreeMap<(usize, usize), u64>,
+}
+
+impl Network {
+    pub fn passes(&self, from: usize, to: usize, time: u64) -> bool {
+        self.cuts.is_empty() || self.cuts.get(&(from, to)).is_none_or(|until| time >= *until)
+    }
+
+    pub fn cut(&mut self, from: usize, to: usize, until: u64) {
+        let end = self.cuts.entry((from, to)).or_default();
+        *end = until.max(*end);
+    }
+
+    pub fn heal(&mut self) {
+        self.cuts.clear();
+    }
+}

@@ -1,0 +1,204 @@
+//! What kind of world a seed makes: how large, how busy, and what goes wrong in it how often.
+
+use std::fmt;
+
+use crate::rng::Rng;
+
+pub const MILLI: u64 = 1_000;
+pub const SECOND: u64 = 1_000_000;
+
+/// Everything that can go wrong. Each has its own rate, drawn per seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Fault {
+    Crash,
+    LostWrites,
+    TornRecord,
+    PowerCut,
+    Wipe,
+    Damage,
+    Pause,
+    ClockRate,
+    WallJump,
+    Loss,
+    Delay,
+    Duplicate,
+    Reorder,
+    CutSymmetric,
+    CutOneWay,
+    CutBridge,
+    CutLink,
+    SlowDisk,
+    SlowNode,
+    MetaSlow,
+    MetaDown,
+    MetaUnknown,
+    StalePush,
+    FalseAlarm,
+}
+
+impl Fault {
+    pub const ALL: [Self; 24] = [
+        Self::Crash,
+        Self::LostWrites,
+        Self::TornRecord,
+        Self::PowerCut,
+        Self::Wipe,
+        Self::Damage,
+        Self::Pause,
+        Self::ClockRate,
+        Self::WallJump,
+        Self::Loss,
+        Self::Delay,
+        Self::Duplicate,
+        Self::Reorder,
+        Self::CutSymmetric,
+        Self::CutOneWay,
+        Self::CutBridge,
+        Self::CutLink,
+        Self::SlowDisk,
+        Self::SlowNode,
+        Self::MetaSlow,
+        Self::MetaDown,
+        Self::MetaUnknown,
+        Self::StalePush,
+        Self::FalseAlarm,
+    ];
+
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Crash => "crash and restart",
+            Self::LostWrites => "unsynced write lost",
+            Self::TornRecord => "record torn",
+            Self::PowerCut => "all nodes lose power at once",
+            Self::Wipe => "disk wiped",
+            Self::Damage => "one replica damaged",
+            Self::Pause => "node paused beyond its lease",
+            Self::ClockRate => "clock runs at another rate",
+            Self::WallJump => "wall clock jumps by hours",
+            Self::Loss => "message lost",
+            Self::Delay => "message delayed long",
+            Self::Duplicate => "message duplicated",
+            Self::Reorder => "message overtaken",
+            Self::CutSymmetric => "partition",
+            Self::CutOneWay => "one-way partition",
+            Self::CutBridge => "bridged partition (A-B, B-C, not A-C)",
+            Self::CutLink => "single link cut",
+            Self::SlowDisk => "slow disk",
+            Self::SlowNode => "slow node",
+            Self::MetaSlow => "meta group slow",
+            Self::MetaDown => "meta group unavailable",
+            Self::MetaUnknown => "proposal's answer lost",
+            Self::StalePush => "old blueprint pushed",
+            Self::FalseAlarm => "live primary taken for dead",
+        }
+    }
+}
+
+/// A set of faults.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Faults(u32);
+
+impl Faults {
+    pub fn none() -> Self {
+        Self(0)
+    }
+
+    pub fn has(self, fault: Fault) -> bool {
+        self.0 & (1 << fault as u32) != 0
+    }
+
+    pub fn with(self, fault: Fault) -> Self {
+        Self(self.0 | (1 << fault as u32))
+    }
+
+    pub fn without(self, fault: Fault) -> Self {
+        Self(self.0 & !(1 << fault as u32))
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = Fault> {
+        Fault::ALL.into_iter().filter(move |f| self.has(*f))
+    }
+
+    pub fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl fmt::Debug for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub nodes: usize,
+    pub buckets: usize,
+    pub replicas: u8,
+    pub clients: usize,
+    /// Microseconds of true time until the world heals, at least thirty seconds in all with what follows.
+    pub unrest: u64,
+    /// How long it may take after that until everything serves.
+    pub patience: u64,
+    pub faults: Faults,
+    /// Mean microseconds between two faults of the kinds that strike.
+    pub fault_every: u64,
+    /// Mean microseconds between two topology changes; none if zero.
+    pub move_every: u64,
+    pub think: u64,
+    /// Keys per kind that are in use at once.
+    pub keys: u64,
+    pub latency: u64,
+    pub disk_latency: u64,
+    pub memory_level: bool,
+    /// How often, in percent, a move that begins is ambushed by the crash of a participant.
+    pub ambush: u64,
+    pub read_percent: u64,
+    /// Reads and writes only now and then, so that clocks drift apart between entries.
+    pub quiet: bool,
+    pub small_checkpoints: bool,
+}
+
+impl Plan {
+    pub fn draw(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let nodes = rng.range(3, 7) as usize;
+        let replicas = if rng.percent(8) { 1 } else { rng.range(2, 3.min(nodes as u64)) as u8 };
+        let calm = rng.percent(6);
+        let density = *rng.pick(&[15u64, 30, 50, 70]).expect("not empty");
+        let mut faults = Faults::none();
+        for fault in Fault::ALL {
+            if !calm && rng.percent(density) {
+                faults = faults.with(fault);
+            }
+        }
+        let quiet = rng.percent(12);
+        Self {
+            seed,
+            nodes,
+            buckets: *rng.pick(&[1usize, 1, 2, 2, 3, 4, 6, 8]).expect("not empty"),
+            replicas,
+            clients: rng.range(4, 10) as usize,
+            unrest: rng.range(26, 30) * SECOND,
+            patience: 40 * SECOND,
+            faults,
+            fault_every: *rng.pick(&[400u64, 900, 2000, 5000]).expect("not empty") * MILLI,
+            move_every: if rng.percent(10) { 0 } else { *rng.pick(&[300u64, 800, 2000]).expect("not empty") * MILLI },
+            think: if quiet { 600 * MILLI } else { *rng.pick(&[8u64, 15, 30, 60]).expect("not empty") * MILLI },
+            keys: rng.range(1, 6),
+            latency: *rng.pick(&[200u64, 1000, 4000]).expect("not empty"),
+            disk_latency: *rng.pick(&[200u64, 1000, 5000]).expect("not empty"),
+            memory_level: rng.percent(10),
+            ambush: if faults.has(Fault::Crash) { *rng.pick(&[0u64, 20, 50]).expect("not empty") } else { 0 },
+            read_percent: *rng.pick(&[20u64, 40, 60]).expect("not empty"),
+            quiet,
+            small_checkpoints: rng.percent(50),
+        }
+    }
+}
