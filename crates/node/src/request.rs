@@ -94,7 +94,18 @@ impl<C: Conduct> Node<C> {
             phaser::Input::Read { ticket, slot }
         };
         self.requests.insert(ticket, pending);
+        if C::breaks(Breach::ChildCountsParentLeases) {
+            self.borrow_leases(bucket);
+        }
         self.drive(now, bucket, input, out);
+    }
+
+    fn borrow_leases(&mut self, child: BucketId) {
+        let Some(mut replica) = self.replicas.remove(&child) else { return };
+        if let Some(parent) = self.replicas.values().find(|r| r.phaser.holds_split(child)) {
+            replica.phaser.borrow_leases(&parent.phaser);
+        }
+        self.replicas.insert(child, replica);
     }
 
     fn hop(&mut self, now: Instant, node: NodeId, origin: Origin, pending: Pending, out: &mut Vec<Output>) {

@@ -40,6 +40,8 @@ pub(crate) struct Leader {
     pub(crate) propose_at: Instant,
     /// Only read by the planted bug that checks leases before reads.
     leased_before: bool,
+    /// Only read by the planted bug that lets a child count its parent's leases.
+    pub(crate) borrowed: Instant,
 }
 
 impl Leader {
@@ -63,6 +65,7 @@ impl Leader {
             tick_at: now + config.beacon,
             propose_at: now,
             leased_before: false,
+            borrowed: Instant::ZERO,
         }
     }
 
@@ -143,6 +146,9 @@ impl Leader {
         }
         if !self.government.heirs.is_empty() && !C::breaks(Breach::LonePrimaryReadsWithoutAsking) {
             until = until.min(self.confirmed);
+        }
+        if C::breaks(Breach::ChildCountsParentLeases) {
+            until = until.max(self.borrowed);
         }
         until
     }

@@ -357,6 +357,15 @@ impl<C: Conduct> Phaser<C> {
         self.known.as_ref().map(|view| &view.government)
     }
 
+    /// The planted bug that lets a child count its parent's leases; honestly, it never does.
+    pub fn borrow_leases(&mut self, parent: &Self) {
+        if C::breaks(Breach::ChildCountsParentLeases)
+            && let (Role::Leading(leader), Some(until)) = (&mut self.role, parent.reads_until())
+        {
+            leader.borrowed = until;
+        }
+    }
+
     pub fn status(&self) -> Status {
         let (role, term, serving, leases) = match &self.role {
             Role::Following => ("following", None, false, Vec::new()),

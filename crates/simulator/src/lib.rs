@@ -1,2 +1,17 @@
 //! The world that tries to break it.
+
+pub mod checkers;
+pub mod clients;
+pub mod conductor;
+pub mod faults;
 pub mod history;
+pub mod host;
+pub mod meta;
+pub mod network;
+pub mod plan;
+pub mod rng;
+pub mod tally;
+pub mod trace;
+pub mod world;
+pub mod runner;
+pub mod sabotage;

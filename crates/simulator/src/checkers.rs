@@ -1,0 +1,301 @@
+//! What must hold over the states of several nodes at once. Each checker is named; what clients saw is checked in `history`.
+
+use std::collections::BTreeMap;
+
+use blueprint::{BucketId, Change, Command as Proposal, Conduct, Incarnation, Index, NodeId, Position, Refusal, Slot, Term};
+use phaser::{Entry, Payload};
+use values::Command;
+
+use crate::host::Host;
+use crate::meta::Meta;
+use crate::world::{Verdict, World, fail};
+
+#[derive(Debug, Default)]
+pub struct Checkers {
+    /// The one true log of each bucket, as far as anybody has committed it.
+    logs: BTreeMap<BucketId, Vec<Option<Committed>>>,
+    /// Up to where each replica was compared with it.
+    compared: BTreeMap<(NodeId, BucketId), (Incarnation, Index)>,
+    /// Governments that were handed over: the old primary's log may not grow any more in that term.
+    handed_over: BTreeMap<BucketId, HandedOver>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Committed {
+    term: Term,
+    hash: u64,
+    clock: u64,
+    /// The child, if this is a split.
+    child: Option<BucketId>,
+}
+
+#[derive(Debug)]
+struct HandedOver {
+    from: NodeId,
+    term: Term,
+    last: Index,
+}
+
+impl Checkers {
+    /// After every look of a process at its inbox.
+    pub fn look<C: Conduct>(&mut self, time: u64, host: usize, hosts: &[Host<C>], meta: &Meta) -> Verdict {
+        let Some(node) = hosts[host].node() else { return Ok(()) };
+        let id = hosts[host].id;
+        for (bucket, phaser) in node.phasers() {
+            let known = self.compared.entry((id, bucket)).or_insert((phaser.me().incarnation, Index(0)));
+            if known.0 != phaser.me().incarnation || known.1 > phaser.commit() {
+                *known = (phaser.me().incarnation, Index(0));
+            }
+            let from = known.1.max(phaser.log().base().index);
+            if from < phaser.commit() {
+                known.1 = phaser.commit();
+                let count = (phaser.commit().0 - from.0) as usize;
+                for entry in phaser.log().from(from.next(), count) {
+                    let first = self.compare(time, id, bucket, entry)?;
+                    if first && let Some((term, _)) = phaser.leads() {
+                        Self::check_copies(bucket, term, entry, hosts, meta)?;
+                    }
+                }
+            }
+            if let Some(handed) = self.handed_over.get(&bucket)
+                && handed.from == id
+                && phaser.log().last().term == handed.term
+                && phaser.log().last().index > handed.last
+            {
+                return fail(
+                    "calm_hand_over",
+                    format!("{bucket}: {id} handed {} over and then appended {}", handed.term, phaser.log().last()),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Is this what everybody else committed there? Says whether it is the first to do so.
+    fn compare(&mut self, time: u64, id: NodeId, bucket: BucketId, entry: &Entry) -> Result<bool, crate::world::Failure> {
+        let log = self.logs.entry(bucket).or_default();
+        let at = entry.at.index.0 as usize;
+        if log.len() <= at {
+            log.resize(at + 1, None);
+        }
+        let child = match &entry.payload {
+            Payload::Split { child, .. } => Some(*child),
+            Payload::Reign | Payload::Command { .. } => None,
+        };
+        let committed = Committed { term: entry.at.term, hash: hash(entry), clock: entry.clock, child };
+        match log[at] {
+            Some(known) if known == committed => Ok(false),
+            Some(known) => fail(
+                "committed_prefixes_agree",
+                format!("{bucket} {}: {id} committed {entry:?}, another {known:?} ({}.{:06})", entry.at, time / 1_000_000, time % 1_000_000),
+            ),
+            None => {
+                log[at] = Some(committed);
+                if let Some(Some(before)) = at.checked_sub(1).map(|b| log[b])
+                    && before.clock > entry.clock
+                {
+                    return fail(
+                        "clock_never_goes_back",
+                        format!("{bucket} {}: {} after {}", entry.at, entry.clock, before.clock),
+                    );
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// R1, R8: whoever commits first is the primary, and then every member of its government has it safe, and they are enough.
+    fn check_copies<C: Conduct>(bucket: BucketId, term: Term, entry: &Entry, hosts: &[Host<C>], meta: &Meta) -> Verdict {
+        let Some(government) = meta.governments.get(&(bucket, term)) else { return Ok(()) };
+        if !government.in_sync() {
+            return fail("enough_copies", format!("{bucket} {}: committed below the minimum in {term}", entry.at));
+        }
+        for member in government.members() {
+            let Some(host) = hosts.iter().find(|h| h.id == member.node) else { continue };
+            let Some(durable) = host.disk.settled.replicas.get(&bucket).filter(|d| d.me == member) else { continue };
+            if !durable.log.holds(entry.at) && durable.log.base().index < entry.at.index {
+                return fail(
+                    "enough_copies",
+                    format!("{bucket} {}: committed in {term}, and {member} does not have it safe", entry.at),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// At most one node can answer reads of a slot at any instant of true time.
+    pub fn on_read<C: Conduct>(&self, time: u64, host: usize, command: &Command, hosts: &[Host<C>]) -> Verdict {
+        let slot = command.slot();
+        for (other, h) in hosts.iter().enumerate() {
+            let Some(node) = h.node().filter(|_| other != host) else { continue };
+            let now = h.clock.local(time);
+            for (bucket, phaser) in node.phasers() {
+                if phaser.reads_until().is_some_and(|until| until > now) && phaser.owned().contains(slot) {
+                    return fail(
+                        "one_serving_primary",
+                        format!("slot {slot} ({bucket}): {} answers a read while {} may", hosts[host].id, h.id),
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub fn on_erased(&self, node: NodeId, bucket: BucketId, incarnation: Incarnation, meta: &Meta) -> Verdict {
+        let named = meta.blueprint.government(bucket).and_then(|g| g.named(node));
+        if named.is_some_and(|m| m.incarnation == incarnation) {
+            return fail("nothing_erased_while_needed", format!("{node} erased {bucket}, which names it as {}", incarnation));
+        }
+        Ok(())
+    }
+
+    pub fn on_restart(&mut self, node: NodeId) {
+        self.compared.retain(|(n, _), _| *n != node);
+    }
+
+    pub fn on_accepted<C: Conduct>(&mut self, _time: u64, command: &Proposal, hosts: &[Host<C>], meta: &Meta) -> Verdict {
+        match command {
+            Proposal::Succeed { bucket, replaces, change: Change::HandOver { by, .. } } => {
+                let phaser = hosts.iter().find(|h| h.id == by.node).and_then(|h| h.node()).and_then(|n| n.phaser(*bucket));
+                if let Some(phaser) = phaser
+                    && phaser.leads().is_some_and(|(term, _)| term == *replaces)
+                {
+                    let last = phaser.log().last().index;
+                    if last != phaser.commit() {
+                        return fail("calm_hand_over", format!("{bucket}: {by} handed {replaces} over with writes under way"));
+                    }
+                    self.handed_over.insert(*bucket, HandedOver { from: by.node, term: *replaces, last });
+                }
+                Ok(())
+            }
+            Proposal::Register { parent, child, at, .. } => self.check_registered(*parent, *child, *at, meta),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_registered(&self, parent: BucketId, child: BucketId, at: Position, _meta: &Meta) -> Verdict {
+        let known = self.logs.get(&parent).and_then(|log| log.get(at.index.0 as usize).copied().flatten());
+        if known.is_none_or(|k| k.term != at.term || k.child != Some(child)) {
+            return fail("told_after_commit", format!("{child} was registered for a split at {at} of {parent} that nobody committed"));
+        }
+        Ok(())
+    }
+
+    pub fn on_rejected(&mut self, _command: &Proposal, _refusal: &Refusal) {}
+
+    /// Members' tables are identical wherever they stand at the same index.
+    pub fn compare_states<C: Conduct>(&self, _time: u64, hosts: &[Host<C>]) -> Verdict {
+        let mut known: BTreeMap<(BucketId, Slot, Index), (NodeId, u64)> = BTreeMap::new();
+        let mut slots: BTreeMap<BucketId, Vec<Slot>> = BTreeMap::new();
+        let mut held: Vec<(NodeId, BucketId, BTreeMap<Slot, u64>)> = Vec::new();
+        for host in hosts {
+            let Some(node) = host.node() else { continue };
+            for (bucket, _) in node.phasers() {
+                let tables: BTreeMap<Slot, u64> =
+                    node.fingerprints(bucket).into_iter().map(|(slot, _, print)| (slot, print)).collect();
+                slots.entry(bucket).or_default().extend(tables.keys());
+                held.push((host.id, bucket, tables));
+            }
+        }
+        for (id, bucket, tables) in held {
+            let node = hosts.iter().find(|h| h.id == id).and_then(|h| h.node()).expect("it was there a moment ago");
+            let phaser = node.phaser(bucket).expect("it was there a moment ago");
+            for slot in &slots[&bucket] {
+                let Some(index) = phaser.stands_at(*slot) else { continue };
+                let print = tables.get(slot).copied().unwrap_or(0);
+                let (other, before) = *known.entry((bucket, *slot, index)).or_insert((id, print));
+                if before != print {
+                    return fail(
+                        "states_identical",
+                        format!("{bucket} slot {slot} at {index}: {id} and {other} hold different tables"),
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Of everything in an entry; ours, so that it is the same everywhere and always.
+fn hash(entry: &Entry) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    let mut mix = |value: u64| hash = (hash ^ value).wrapping_mul(0x0100_0000_01b3).rotate_left(17);
+    mix(entry.clock);
+    mix(entry.seed);
+    match &entry.payload {
+        Payload::Reign => mix(1),
+        Payload::Command { slot, body } => {
+            mix(u64::from(slot.0) << 8 | 2);
+            body.iter().for_each(|b| mix(u64::from(*b)));
+        }
+        Payload::Split { child, slots } => {
+            mix(child.0 << 8 | 3);
+            slots.ranges().for_each(|(a, b)| mix(u64::from(a.0) << 16 | u64::from(b.0)));
+        }
+    }
+    hash
+}
+
+impl<C: Conduct> World<C> {
+    /// Everything serves, every move has ended, nothing waits; or what still does.
+    pub(crate) fn is_at_rest(&self) -> Result<(), String> {
+        let blueprint = &self.meta.blueprint;
+        if !self.conductor.is_idle() {
+            return Err("an operation has not ended".into());
+        }
+        for bucket in blueprint.buckets.values() {
+            let Some(government) = bucket.government() else { continue };
+            let id = bucket.id;
+            if government.size() != usize::from(self.plan.replicas)
+                || !government.candidates.is_empty()
+                || !government.in_sync()
+            {
+                return Err(format!("{id} has {government:?}"));
+            }
+            for member in government.members() {
+                let Some(&host) = self.index.get(&member.node) else { return Err(format!("{id}: {member} is gone")) };
+                let node = self.hosts[host].node().ok_or_else(|| format!("{} is down", member.node))?;
+                let phaser = node.phaser(id).ok_or_else(|| format!("{id}: {member} has no replica"))?;
+                if phaser.me() != member || !phaser.is_whole() {
+                    return Err(format!("{id}: {member} is not whole, or another: {:?}", phaser.status()));
+                }
+                if member == government.primary && phaser.leads() != Some((government.term, true)) {
+                    return Err(format!("{id}: {member} does not serve {}: {:?}", government.term, phaser.status()));
+                }
+                if phaser.waits_for().is_some() {
+                    return Err(format!("{id}: {member} waits: {:?}", phaser.status()));
+                }
+            }
+        }
+        for host in &self.hosts {
+            let Some(node) = host.node() else { return Err(format!("{} is down", host.id)) };
+            for (bucket, _) in node.phasers() {
+                let Some(known) = blueprint.buckets.get(&bucket) else {
+                    return Err(format!("{bucket} on {} is not registered", host.id));
+                };
+                if known.government().is_none_or(|g| g.named(host.id).is_none()) {
+                    return Err(format!("{bucket} on {} is not erased", host.id));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_liveness(&self) -> Verdict {
+        match self.is_at_rest() {
+            Err(why) => fail("liveness", format!("after the world healed: {why}")),
+            Ok(()) if !self.clients.are_done() => {
+                fail("liveness", format!("after the world healed: {} last operations unanswered", self.clients.unfinished()))
+            }
+            Ok(()) => self.check_at_end(),
+        }
+    }
+
+    pub(crate) fn check_at_end(&self) -> Verdict {
+        self.checkers.compare_states(self.time, &self.hosts)?;
+        match self.clients.history.check() {
+            Ok(_) => Ok(()),
+            Err(violation) => fail(violation.checker, format!("key {}: {}", violation.key, violation.text)),
+        }
+    }
+}

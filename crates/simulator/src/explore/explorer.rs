@@ -1,0 +1,436 @@
+//! Keeps what has been computed: each distinct replica, message, blueprint once, and each step of each replica once.
+//!
+//! Whole worlds are many, but the replicas in them are few: the same step of the same replica happens in thousands of worlds. It
+//! is computed by the real phaser the first time and looked up ever after.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use blueprint::{Breach, Conduct, Instant, Member, NodeId, Position, Slot, SlotSet, Term};
+use phaser::{Config, Fork, Founding, Image, Input, Message, Ticket, View};
+
+use super::configuration::Configuration;
+use super::facts::{Checker, Facts, Fault, fault};
+use super::hash::{Mixer, Numbered, name_of};
+use super::meta::{BUCKETS, CHILD, Desk, Meta, Proposal};
+use super::replica::{Deed, FIRST_READ, NOW, Played, Replica, SLOTS, TICK, Tables, body};
+use super::world::{Budget, Effect, Known, Letter, NODES, Outcome, Seen, Stimulus, World, bucket_of, node_of, place};
+
+pub(super) struct Explorer<C> {
+    pub(super) configuration: Configuration,
+    config: Config,
+    pub(super) replicas: Numbered<Option<Known<C>>>,
+    pub(super) letters: Numbered<Letter>,
+    pub(super) metas: Numbered<Meta>,
+    pub(super) desks: Numbered<Desk>,
+    pub(super) facts: Numbered<Facts>,
+    views: Numbered<View>,
+    effects: HashMap<(u32, u8, Stimulus), Outcome, Mixer>,
+    older_replicas: HashMap<u32, u32, Mixer>,
+    older_letters: HashMap<u32, u32, Mixer>,
+    /// (replica, bucket, facts) that were found to agree.
+    agreed: HashSet<(u32, u8, u32), Mixer>,
+    /// While a trace is told: what happens, in words.
+    pub(super) told: Option<Vec<String>>,
+}
+
+impl<C: Conduct + Hash> Explorer<C> {
+    pub(super) fn new(configuration: Configuration) -> Self {
+        let beacon = Message::Beacon { term: Term(1), commit: blueprint::Index(0), sent: NOW };
+        assert_eq!(beacon.clone().canonical(NOW), beacon, "the phaser's canonical present is what every clock says here");
+        let mut replicas = Numbered::new();
+        replicas.number(0, || None);
+        Self {
+            config: configuration.phaser(),
+            configuration,
+            replicas,
+            letters: Numbered::new(),
+            metas: Numbered::new(),
+            desks: Numbered::new(),
+            facts: Numbered::new(),
+            views: Numbered::new(),
+            effects: HashMap::default(),
+            older_replicas: HashMap::default(),
+            older_letters: HashMap::default(),
+            agreed: HashSet::default(),
+            told: None,
+        }
+    }
+
+    /// The blueprint of epoch 1, and nobody has seen it.
+    pub(super) fn origin(&mut self) -> World {
+        let meta = Meta::first(self.configuration.government(), self.configuration.slots());
+        World {
+            replicas: [0; BUCKETS * NODES],
+            seen: [Seen::default(); NODES],
+            meta: self.metas.add(meta),
+            desk: self.desks.add(Desk::default()),
+            facts: self.facts.add(Facts::default()),
+            budget: Budget::default(),
+            mail: Vec::new(),
+        }
+    }
+
+    pub(super) fn known(&self, number: u32) -> Option<&Known<C>> {
+        self.replicas.get(number).as_ref()
+    }
+
+    /// How many distinct replicas and messages there are.
+    pub(super) fn parts(&self) -> (usize, usize) {
+        (self.replicas.len(), self.letters.len())
+    }
+
+    /// Gives a replica an input and carries out what follows from it.
+    pub(super) fn perform(&mut self, world: &mut World, at: usize, stimulus: Stimulus) -> Result<(), Fault> {
+        let number = world.replicas[at];
+        if number == 0 {
+            return Ok(());
+        }
+        let effect = self.outcome(number, at, stimulus)?;
+        self.take_effect(world, at, &effect)
+    }
+
+    fn outcome(&mut self, number: u32, at: usize, stimulus: Stimulus) -> Outcome {
+        let key = (number, bucket_of(at) as u8, stimulus);
+        if let Some(outcome) = self.effects.get(&key) {
+            return outcome.clone();
+        }
+        let outcome = self.compute(number, at, stimulus);
+        self.effects.insert(key, outcome.clone());
+        outcome
+    }
+
+    pub(super) fn found(&mut self, world: &mut World, at: usize, founding: Founding, tables: Tables) -> Result<(), Fault> {
+        let (config, disk) = (self.config.clone(), self.configuration.disk());
+        let effect = self.guarded(at, || Replica::found(&config, founding, tables, disk))?;
+        self.take_effect(world, at, &effect)
+    }
+
+    fn compute(&mut self, number: u32, at: usize, stimulus: Stimulus) -> Outcome {
+        let (config, disk) = (self.config.clone(), self.configuration.disk());
+        let replica = self.known(number).expect("it exists").replica.clone();
+        let input = match stimulus {
+            Stimulus::Letter(letter) => Input::Message(self.letters.get(letter).envelope.clone()),
+            Stimulus::Wake => Input::Wake,
+            Stimulus::View(view) => Input::View(self.views.get(view).clone()),
+            Stimulus::Told { nonce, view } => Input::Told { nonce, view: self.views.get(view).clone() },
+            Stimulus::Rejected { term } => Input::Rejected { term: Term(term) },
+            Stimulus::Write { write, slot } => {
+                Input::Write { ticket: Ticket(u64::from(write)), slot: Slot(u16::from(slot)), body: body(write) }
+            }
+            Stimulus::Read { read, slot } => {
+                Input::Read { ticket: Ticket(FIRST_READ + u64::from(read)), slot: Slot(u16::from(slot)) }
+            }
+            Stimulus::HandOver { to } => Input::HandOver { to: NodeId(u64::from(to) + 1) },
+            Stimulus::Split => Input::Split { child: CHILD, slots: SlotSet::single(Slot(1)) },
+            Stimulus::Forked => Input::Forked { child: CHILD },
+            Stimulus::Written => return self.guarded(at, || replica.sync(disk)),
+            Stimulus::Crash { kept } => return self.guarded(at, || replica.crash(kept, &config, disk)),
+            Stimulus::Decided => {
+                let mut decided = replica;
+                decided.deferred.clear();
+                return self.guarded(at, || decided.play(Input::Flush, disk));
+            }
+        };
+        self.guarded(at, || replica.play(input, disk))
+    }
+
+    /// The phaser asserts what it relies on; when that fails it is a violation, with a trace like any other.
+    fn guarded(&mut self, at: usize, play: impl FnOnce() -> Played<C>) -> Outcome {
+        match catch_unwind(AssertUnwindSafe(play)) {
+            Ok(played) => Ok(Rc::new(self.number(at, played))),
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+                fault(Checker::InvariantsHold, format!("the phaser of n{} panicked: {text}", node_of(at) + 1))
+            }
+        }
+    }
+
+    fn number(&mut self, at: usize, played: Played<C>) -> Effect {
+        let Played { replica, sent, proposals, questions, registers, forks, deeds } = played;
+        let bucket = bucket_of(at) as u8;
+        let letters = sent.into_iter().map(|mut envelope| {
+            envelope.message = envelope.message.canonical(NOW);
+            self.letters.add(Letter { bucket, envelope })
+        });
+        let letters = letters.collect();
+        let replica = replica.map_or(0, |replica| self.number_replica(replica));
+        Effect { replica, letters, proposals, questions, registers, forks, deeds }
+    }
+
+    fn number_replica(&mut self, replica: Replica<C>) -> u32 {
+        self.replicas.number(name_of(&replica), || Some(Known::new(replica)))
+    }
+
+    fn take_effect(&mut self, world: &mut World, at: usize, effect: &Effect) -> Result<(), Fault> {
+        world.replicas[at] = effect.replica;
+        for letter in &effect.letters {
+            self.post(world, *letter);
+        }
+        if !(effect.proposals.is_empty() && effect.questions.is_empty() && effect.registers.is_empty()) {
+            self.put_on_desk(world, at, effect);
+        }
+        if self.told.is_some() {
+            self.tell_effect(at, effect);
+        }
+        self.check_replica(world, at)?;
+        for deed in &effect.deeds {
+            self.check_deed(world, at, deed)?;
+        }
+        for (fork, tables) in &effect.forks {
+            self.fork(world, at, fork, tables)?;
+        }
+        Ok(())
+    }
+
+    fn post(&mut self, world: &mut World, letter: u32) {
+        let Err(place) = world.mail.binary_search(&letter) else { return };
+        let to = self.letters.get(letter).to();
+        if to >= world.replicas.len() || self.is_idle(letter, world.replicas[to]) {
+            return;
+        }
+        world.mail.insert(place, letter);
+    }
+
+    /// "You are outranked" tells a replica nothing that it could act on; if it ever does, the letter is kept.
+    fn is_idle(&mut self, letter: u32, receiver: u32) -> bool {
+        if !matches!(self.letters.get(letter).envelope.message, Message::Outranked { .. }) || receiver == 0 {
+            return false;
+        }
+        let at = self.letters.get(letter).to();
+        self.outcome(receiver, at, Stimulus::Letter(letter)).is_ok_and(|effect| effect.replica == receiver)
+    }
+
+    fn put_on_desk(&mut self, world: &mut World, at: usize, effect: &Effect) {
+        let mut desk = self.desks.get(world.desk).clone();
+        let bucket = bucket_of(at) as u8;
+        for (term, change) in &effect.proposals {
+            desk.propose(Proposal { by: at as u8, bucket, term: *term, change: change.clone() });
+        }
+        for nonce in &effect.questions {
+            desk.ask(at as u8, *nonce);
+        }
+        for (_, slots, at) in &effect.registers {
+            desk.register(slots.clone(), *at);
+        }
+        world.desk = self.desks.add(desk);
+    }
+
+    /// Is what this replica holds as committed, and what it made of it, the same as everyone's?
+    fn check_replica(&mut self, world: &mut World, at: usize) -> Result<(), Fault> {
+        let (number, bucket) = (world.replicas[at], bucket_of(at));
+        if number == 0 || self.agreed.contains(&(number, bucket as u8, world.facts)) {
+            return Ok(());
+        }
+        let known = self.replicas.get(number).as_ref().expect("it exists");
+        if !self.facts.get(world.facts).agrees(bucket, &known.lore.committed) {
+            let mut facts = self.facts.get(world.facts).clone();
+            facts.learn(bucket, &known.lore.committed)?;
+            world.facts = self.facts.add(facts);
+        }
+        self.facts.get(world.facts).check_tables(bucket, &known.lore.standing)?;
+        self.agreed.insert((number, bucket as u8, world.facts));
+        Ok(())
+    }
+
+    fn check_deed(&mut self, world: &mut World, at: usize, deed: &Deed) -> Result<(), Fault> {
+        match *deed {
+            Deed::Acknowledged { write } => self.amend(world, |facts| facts.acknowledged |= 1 << write),
+            Deed::Refused { write } => self.amend(world, |facts| facts.refused |= 1 << write),
+            Deed::Read { read, slot, sees } => {
+                let mut facts = self.facts.get(world.facts).clone();
+                facts.check_read(read, sees, slot)?;
+                world.facts = self.facts.add(facts);
+            }
+            Deed::Serving { term } => {
+                let who = format!("n{} ({term})", node_of(at) + 1);
+                let known = self.known(world.replicas[at]).expect("it serves");
+                self.facts.get(world.facts).check_serving(known.lore.owned, &known.replica.tables, &who)?;
+            }
+            Deed::Uncertain { .. }
+            | Deed::Reigned { .. }
+            | Deed::SteppedDown { .. }
+            | Deed::Joint
+            | Deed::Drained
+            | Deed::Dropped(_) => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn amend(&mut self, world: &mut World, amendment: impl FnOnce(&mut Facts)) {
+        let mut facts = self.facts.get(world.facts).clone();
+        amendment(&mut facts);
+        world.facts = self.facts.add(facts);
+    }
+
+    /// A Split was applied: the child comes into being here unless there is one, or its place is elsewhere.
+    pub(super) fn fork(&mut self, world: &mut World, parent: usize, fork: &Fork, tables: &Tables) -> Result<(), Fault> {
+        let node = node_of(parent);
+        let child = place(1, node);
+        if fork.whole {
+            self.facts.get(world.facts).check_fork(fork.at.index.0, tables)?;
+        }
+        if world.replicas[child] != 0 && !C::breaks(Breach::ForkOverwritesReplica) {
+            return self.perform(world, parent, Stimulus::Forked);
+        }
+        let meta = self.metas.get(world.meta);
+        let epoch = world.seen[node].epoch;
+        let registered = meta.government_at(1, epoch).is_some();
+        let me = match (registered, meta.named(1, epoch, NodeId(node as u64 + 1))) {
+            (true, named) => named,
+            (false, _) => self.known(world.replicas[parent]).map(|known| known.replica.phaser.me()),
+        };
+        let Some(me) = me.filter(|_| fork.whole) else { return self.perform(world, parent, Stimulus::Forked) };
+        let image = Image {
+            as_of: fork.at.index,
+            covered: fork.slots.clone(),
+            replaced: fork.slots.clone(),
+            tables: fork.slots.iter().map(|s| (s, tables[usize::from(s.0)].clone().into())).collect(),
+        };
+        let founding = Founding {
+            me,
+            promised: fork.at.term,
+            base: fork.at,
+            clock: 0,
+            owned: fork.slots.clone(),
+            image,
+            abstain_until: fork.abstain_until,
+        };
+        self.found(world, child, founding, tables.clone())?;
+        self.govern(world, child)?;
+        self.tell_parent(world, child)
+    }
+
+    /// The child is durable: its parent may forget about it.
+    pub(super) fn tell_parent(&mut self, world: &mut World, child: usize) -> Result<(), Fault> {
+        if self.known(world.replicas[child]).is_some_and(|known| known.replica.durable.is_some()) {
+            return self.perform(world, child - NODES, Stimulus::Forked);
+        }
+        Ok(())
+    }
+
+    /// Tells a phaser what the blueprint that its node knows says about its bucket.
+    pub(super) fn govern(&mut self, world: &mut World, at: usize) -> Result<(), Fault> {
+        let seen = world.seen[node_of(at)];
+        if !seen.told {
+            return Ok(());
+        }
+        let view = self.view(world, at, seen.epoch);
+        self.perform(world, at, Stimulus::View(view))
+    }
+
+    pub(super) fn view(&mut self, world: &World, at: usize, epoch: u8) -> u32 {
+        let view = self.metas.get(world.meta).view(bucket_of(at), epoch);
+        self.views.add(view)
+    }
+
+    /// A node acts on the blueprint of an epoch.
+    pub(super) fn see(&mut self, world: &mut World, node: usize, epoch: u8) -> Result<(), Fault> {
+        world.seen[node] = Seen { epoch, told: true };
+        for bucket in 0..BUCKETS {
+            if world.replicas[place(bucket, node)] == 0 {
+                self.take_part(world, bucket, node, epoch)?;
+            }
+        }
+        let parent = place(0, node);
+        let deferred = self.known(world.replicas[parent]).map(|known| known.replica.deferred.clone()).unwrap_or_default();
+        if !deferred.is_empty() {
+            self.perform(world, parent, Stimulus::Decided)?;
+        }
+        for (fork, tables) in &deferred {
+            self.fork(world, parent, fork, tables)?;
+        }
+        for bucket in 0..BUCKETS {
+            self.govern(world, place(bucket, node))?;
+        }
+        Ok(())
+    }
+
+    /// Named, and nothing here: the first start of a member, or an empty candidate.
+    fn take_part(&mut self, world: &mut World, bucket: usize, node: usize, epoch: u8) -> Result<(), Fault> {
+        let meta = self.metas.get(world.meta);
+        let Some(government) = meta.government_at(bucket, epoch) else { return Ok(()) };
+        let Some(me) = government.named(NodeId(node as u64 + 1)) else { return Ok(()) };
+        let first = bucket == 0 && government.term == Term(1) && government.is_member(me);
+        let forks = bucket == 1 && self.known(world.replicas[place(0, node)]).is_some_and(|k| k.replica.phaser.holds_split(CHILD));
+        let candidate = government.candidates.contains(&me) && !forks;
+        if !first && !candidate {
+            return Ok(());
+        }
+        let owned = meta.slots_at(bucket, epoch);
+        let covered = if first { owned.clone() } else { SlotSet::empty() };
+        let image = Image { as_of: blueprint::Index(0), covered, ..Image::default() };
+        let base = Position::default();
+        let founding = Founding { me, promised: Term(0), base, clock: 0, owned, image, abstain_until: Instant::ZERO };
+        self.found(world, place(bucket, node), founding, Tables::default())
+    }
+
+    /// Time passes for everyone.
+    pub(super) fn tick(&mut self, world: &mut World) {
+        for number in &mut world.replicas {
+            *number = self.older(*number);
+        }
+        let mut mail: Vec<u32> = world.mail.iter().map(|letter| self.older_letter(*letter)).collect();
+        mail.sort_unstable();
+        mail.dedup();
+        world.mail = mail;
+    }
+
+    fn older(&mut self, number: u32) -> u32 {
+        if let Some(older) = self.older_replicas.get(&number) {
+            return *older;
+        }
+        let Some(known) = self.known(number) else { return 0 };
+        let older = known.replica.age();
+        let older = self.number_replica(older);
+        self.older_replicas.insert(number, older);
+        older
+    }
+
+    fn older_letter(&mut self, number: u32) -> u32 {
+        if let Some(older) = self.older_letters.get(&number) {
+            return *older;
+        }
+        let mut letter = self.letters.get(number).clone();
+        letter.envelope.message = letter.envelope.message.canonical(NOW + TICK);
+        let older = self.letters.add(letter);
+        self.older_letters.insert(number, older);
+        older
+    }
+
+    /// Letters that can never matter again are thrown away.
+    pub(super) fn clear_mail(&self, world: &mut World) {
+        let replicas = &world.replicas;
+        world.mail.retain(|number| {
+            let letter = self.letters.get(*number);
+            self.known(replicas[letter.to()]).is_none_or(|known| !letter.is_dead::<C>(&known.lore))
+        });
+    }
+
+    /// What must hold in every world, whatever led to it.
+    pub(super) fn check_reads(&self, world: &World) -> Result<(), Fault> {
+        let mut readable = [None; SLOTS];
+        for (at, number) in world.replicas.iter().enumerate() {
+            let Some(known) = self.known(*number).filter(|known| known.lore.readable != 0) else { continue };
+            let missed = self.facts.get(world.facts).missing(known.lore.readable, &known.replica.tables);
+            if missed != 0 {
+                let what = format!("n{} answers reads without write {}, which was acknowledged", node_of(at) + 1, missed.trailing_zeros());
+                return fault(Checker::ReadsSeeAcknowledgedWrites, what);
+            }
+            for slot in (0..SLOTS).filter(|slot| known.lore.readable & (1 << slot) != 0) {
+                if let Some(other) = readable[slot].replace(at) {
+                    let what = format!("n{} and n{} both answer reads of slot {slot}", node_of(other) + 1, node_of(at) + 1);
+                    return fault(Checker::OneServingPrimary, what);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn member(&self, world: &World, bucket: usize, node: usize) -> Option<Member> {
+        self.metas.get(world.meta).government(bucket)?.named(NodeId(node as u64 + 1))
+    }
+}

@@ -1,0 +1,253 @@
+//! What goes wrong, and when. Nothing here destroys every copy: that much nobody promises to survive.
+
+use std::sync::Arc;
+
+use blueprint::{BucketId, Change, Command as Proposal, Conduct, Fate, NodeId};
+
+use crate::host::Disk;
+use crate::plan::{Fault, MILLI, SECOND};
+use crate::world::{Event, World};
+
+impl<C: Conduct> World<C> {
+    /// How rare a fault is compared with the plan's rate; none for those that strike message by message or record by record.
+    fn rarity(fault: Fault) -> Option<u64> {
+        match fault {
+            Fault::Crash => Some(2),
+            Fault::PowerCut => Some(8),
+            Fault::Wipe => Some(6),
+            Fault::Damage => Some(6),
+            Fault::Pause => Some(2),
+            Fault::WallJump => Some(3),
+            Fault::CutSymmetric | Fault::CutOneWay | Fault::CutBridge | Fault::CutLink => Some(3),
+            Fault::SlowDisk | Fault::SlowNode => Some(3),
+            Fault::MetaSlow | Fault::MetaDown => Some(4),
+            Fault::StalePush => Some(1),
+            Fault::FalseAlarm => Some(2),
+            Fault::LostWrites
+            | Fault::TornRecord
+            | Fault::ClockRate
+            | Fault::Loss
+            | Fault::Delay
+            | Fault::Duplicate
+            | Fault::Reorder
+            | Fault::MetaUnknown => None,
+        }
+    }
+
+    pub(crate) fn schedule_faults(&mut self) {
+        for fault in self.plan.faults.iter() {
+            self.schedule_fault(fault);
+        }
+    }
+
+    fn schedule_fault(&mut self, fault: Fault) {
+        if let Some(rarity) = Self::rarity(fault) {
+            let delay = self.rng.around(self.plan.fault_every * rarity);
+            self.after(delay, Event::Fault(fault));
+        }
+    }
+
+    pub(crate) fn strike(&mut self, fault: Fault) {
+        if self.healed {
+            return;
+        }
+        if self.inflict(fault) {
+            self.tally.fault(fault);
+        }
+        self.schedule_fault(fault);
+    }
+
+    fn inflict(&mut self, fault: Fault) -> bool {
+        let hosts = self.hosts.len();
+        let host = self.rng.range(0, hosts as u64 - 1) as usize;
+        let long = self.rng.around(1200 * MILLI);
+        let until = self.time + long;
+        match fault {
+            Fault::Crash => self.crash_one(host, long),
+            Fault::PowerCut => {
+                for host in 0..hosts {
+                    if self.hosts[host].is_up() {
+                        self.crash(host);
+                        let delay = self.rng.around(500 * MILLI);
+                        self.after(delay, Event::Restart { host });
+                    }
+                }
+                true
+            }
+            Fault::Wipe => self.wipe(host, long),
+            Fault::Damage => self.damage(host, long),
+            Fault::Pause => self.pause(host, 300 * MILLI + long),
+            Fault::WallJump => {
+                let hours = self.rng.range(1, 30) * 3600 * SECOND;
+                let wall = &mut self.hosts[host].clock.wall;
+                *wall = if self.rng.percent(50) { *wall + hours } else { *wall - hours };
+                let (life, micros) = (self.hosts[host].life, self.hosts[host].clock.wall(self.time));
+                self.after(0, Event::Deliver { host, life, input: node::Input::Wall { micros } });
+                true
+            }
+            Fault::CutSymmetric | Fault::CutOneWay => {
+                let side: Vec<bool> = (0..hosts).map(|_| self.rng.percent(40)).collect();
+                for a in 0..hosts {
+                    for b in 0..hosts {
+                        let crosses = if fault == Fault::CutOneWay { side[a] && !side[b] } else { side[a] != side[b] };
+                        if crosses {
+                            self.network.cut(a, b, until);
+                        }
+                    }
+                }
+                true
+            }
+            Fault::CutBridge => {
+                // `host` sees both sides; they do not see each other.
+                let side: Vec<bool> = (0..hosts).map(|_| self.rng.percent(50)).collect();
+                for a in (0..hosts).filter(|a| *a != host) {
+                    for b in (0..hosts).filter(|b| *b != host && side[a] != side[*b]) {
+                        self.network.cut(a, b, until);
+                    }
+                }
+                true
+            }
+            Fault::CutLink => {
+                let other = self.rng.range(0, hosts as u64 - 1) as usize;
+                self.network.cut(host, other, until);
+                if self.rng.percent(50) {
+                    self.network.cut(other, host, until);
+                }
+                host != other
+            }
+            Fault::SlowDisk => {
+                self.hosts[host].slow_disk_until = until;
+                true
+            }
+            Fault::SlowNode => {
+                self.hosts[host].slow_until = until;
+                true
+            }
+            Fault::MetaSlow => {
+                self.meta.slow_until = until;
+                true
+            }
+            Fault::MetaDown => {
+                self.meta.away_until = until;
+                true
+            }
+            Fault::StalePush => {
+                let Some(old) = self.rng.pick(&self.meta.past).map(Arc::clone) else { return false };
+                self.after(MILLI, Event::Push { host, blueprint: old });
+                true
+            }
+            Fault::FalseAlarm => self.false_alarm(),
+            Fault::LostWrites
+            | Fault::TornRecord
+            | Fault::ClockRate
+            | Fault::Loss
+            | Fault::Delay
+            | Fault::Duplicate
+            | Fault::Reorder
+            | Fault::MetaUnknown => false,
+        }
+    }
+
+    fn crash_one(&mut self, host: usize, down_for: u64) -> bool {
+        let down = self.hosts.iter().filter(|h| !h.is_up()).count();
+        if !self.hosts[host].is_up() || (down + 1) * 2 > self.hosts.len() {
+            return false;
+        }
+        self.crash(host);
+        self.after(down_for, Event::Restart { host });
+        true
+    }
+
+    fn pause(&mut self, host: usize, span: u64) -> bool {
+        let until = self.time + span;
+        let target = &mut self.hosts[host];
+        if !target.responds(self.time) {
+            return false;
+        }
+        if self.rng.percent(50) {
+            target.freeze_next = Some(until);
+            return true;
+        }
+        target.paused_until = until;
+        let life = target.life;
+        self.at(until, Event::Resume { host, life });
+        true
+    }
+
+    /// A wiped disk is a new node (R10), under the old one's name.
+    fn wipe(&mut self, host: usize, down_for: u64) -> bool {
+        let vital: Vec<BucketId> = self.buckets_that_need(host);
+        if !vital.is_empty() || self.index.len() > 40 {
+            return false;
+        }
+        if self.hosts[host].is_up() {
+            self.crash(host);
+        }
+        self.hosts[host].disk = Disk::default();
+        if !C::breaks(blueprint::Breach::WipedDiskRejoins) {
+            let old = self.hosts[host].id;
+            self.index.remove(&old);
+            let id = NodeId(self.conductor.fresh_node_id(self.hosts.len()));
+            self.hosts[host].id = id;
+            self.index.insert(id, host);
+            self.trace.line(self.time, host, || format!("wiped: {old} is gone, {id} comes"));
+        }
+        self.after(down_for, Event::Restart { host });
+        true
+    }
+
+    fn damage(&mut self, host: usize, down_for: u64) -> bool {
+        let vital = self.buckets_that_need(host);
+        let held: Vec<BucketId> = self.hosts[host].disk.settled.replicas.keys().copied().collect();
+        let spare: Vec<BucketId> = held.into_iter().filter(|b| !vital.contains(b)).collect();
+        // A parent's log may be what a child is still to be made of, elsewhere too: damage only what stands alone.
+        let Some(bucket) = self.rng.pick(&spare).copied() else { return false };
+        let split_pending = self.meta.blueprint.reserved.iter().next().is_some();
+        if split_pending {
+            return false;
+        }
+        if self.hosts[host].is_up() {
+            self.crash(host);
+        }
+        let settled = &mut self.hosts[host].disk.settled;
+        if let Some(durable) = settled.replicas.remove(&bucket) {
+            settled.lost.insert(bucket, durable.me.incarnation);
+            self.trace.line(self.time, host, || format!("{bucket} {} damaged", durable.me));
+        }
+        self.after(down_for, Event::Restart { host });
+        true
+    }
+
+    /// Buckets of which this host may be the last one to hold everything.
+    fn buckets_that_need(&self, host: usize) -> Vec<BucketId> {
+        let me = self.hosts[host].id;
+        let blueprint = &self.meta.blueprint;
+        let mut vital = Vec::new();
+        for bucket in blueprint.buckets.values() {
+            let Some(government) = bucket.government() else { continue };
+            let copies = government.members().chain(government.heirs.iter().copied());
+            let held_elsewhere = copies.filter(|m| m.node != me).any(|m| {
+                self.index.get(&m.node).is_some_and(|i| {
+                    let replica = self.hosts[*i].disk.settled.replicas.get(&bucket.id);
+                    replica.is_some_and(|durable| durable.me == m)
+                })
+            });
+            let part = government.members().any(|m| m.node == me) || government.heirs.iter().any(|h| h.node == me);
+            if part && !held_elsewhere {
+                vital.push(bucket.id);
+            }
+        }
+        vital
+    }
+
+    /// Somebody takes a live primary for dead: safe, if unfortunate.
+    fn false_alarm(&mut self) -> bool {
+        let buckets: Vec<BucketId> = self.meta.blueprint.buckets.keys().copied().collect();
+        let Some(bucket) = self.rng.pick(&buckets).copied() else { return false };
+        let Some(government) = self.government(bucket).cloned() else { return false };
+        let Some(to) = self.rng.pick(&government.secondaries).copied() else { return false };
+        let change = Change::Usurp { to, fate: Fate::Leaves };
+        self.propose(Proposal::Succeed { bucket, replaces: government.term, change });
+        true
+    }
+}

@@ -1,0 +1,117 @@
+//! The event log of a world: a running hash always, readable lines when somebody wants to read them.
+
+use node::{Input, Output, PeerMessage};
+
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    hash: u64,
+    wanted: Option<Wanted>,
+    pub lines: Vec<String>,
+}
+
+/// What to keep of it; nothing given means everything.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    pub host: Option<usize>,
+    pub bucket: Option<u64>,
+}
+
+impl Trace {
+    /// Only the hash.
+    pub fn silent() -> Self {
+        Self::default()
+    }
+
+    pub fn keeping(wanted: Wanted) -> Self {
+        Self { wanted: Some(wanted), ..Self::default() }
+    }
+
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    fn mix(&mut self, value: u64) {
+        self.hash = (self.hash ^ value).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
+    }
+
+    pub fn input(&mut self, time: u64, host: usize, input: &Input) {
+        self.mix(time);
+        self.mix(host as u64);
+        if let Input::Peer { message: PeerMessage::Bucket { bucket, envelope }, .. } = input {
+            self.mix(bucket.0 ^ (envelope.message.term().0 << 32) ^ (envelope.message.name().len() as u64));
+        }
+        if self.wanted.is_some() {
+            let bucket = match input {
+                Input::Peer { message: PeerMessage::Bucket { bucket, .. }, .. } => Some(bucket.0),
+                _ => None,
+            };
+            let text = match input {
+                Input::Peer { from, message } => format!("<- {from} {}", peer(message)),
+                Input::Blueprint(blueprint) => format!("<- blueprint {}", blueprint.epoch),
+                Input::MetaRead { id, blueprint, .. } => format!("<- meta read {id}: {}", blueprint.epoch),
+                Input::Flush | Input::Wake | Input::Wall { .. } => return,
+                other => format!("<- {other:?}"),
+            };
+            self.keep(time, host, bucket, text);
+        }
+    }
+
+    pub fn output(&mut self, time: u64, host: usize, output: &Output) {
+        self.mix(time ^ 0x55);
+        self.mix(host as u64);
+        if let Output::Send { to, message: PeerMessage::Bucket { bucket, envelope } } = output {
+            self.mix(to.0 ^ (bucket.0 << 8) ^ (envelope.message.term().0 << 32) ^ (envelope.message.name().len() as u64));
+        }
+        if self.wanted.is_some() {
+            let (bucket, text) = match output {
+                Output::Send { to, message } => {
+                    let bucket = match message {
+                        PeerMessage::Bucket { bucket, .. } => Some(bucket.0),
+                        PeerMessage::Hop { .. } | PeerMessage::HopAnswer { .. } => None,
+                    };
+                    (bucket, format!("-> {to} {}", peer(message)))
+                }
+                Output::Event { bucket, event } => (Some(bucket.0), format!("** {event:?}")),
+                Output::Write { .. } => return,
+                other => (None, format!("-> {other:?}")),
+            };
+            self.keep(time, host, bucket, text);
+        }
+    }
+
+    /// `usize::MAX` is the meta group.
+    pub fn line(&mut self, time: u64, host: usize, text: impl FnOnce() -> String) {
+        self.mix(time ^ 0xaa);
+        if self.wanted.is_some() {
+            self.keep(time, host, None, text());
+        }
+    }
+
+    fn keep(&mut self, time: u64, host: usize, bucket: Option<u64>, text: String) {
+        let Some(wanted) = &self.wanted else { return };
+        let other_host = host != usize::MAX && wanted.host.is_some_and(|h| h != host);
+        let other_bucket = wanted.bucket.is_some() && bucket.is_some() && bucket != wanted.bucket;
+        if other_host || other_bucket {
+            return;
+        }
+        let who = if host == usize::MAX { "meta".into() } else { format!("h{}", host + 1) };
+        self.lines.push(format!("{:>10.6} {who:>5} {text}", time as f64 / 1e6));
+    }
+}
+
+fn peer(message: &PeerMessage) -> String {
+    match message {
+        PeerMessage::Bucket { bucket, envelope } => {
+            let text = match &envelope.message {
+                phaser::Message::Prepare { term, previous, entries, commit, .. } => {
+                    let last = entries.last().map_or(String::from("-"), |e| e.at.to_string());
+                    format!("Prepare {term} after {previous} to {last} commit {commit}")
+                }
+                phaser::Message::Fill { term, image } => format!("Fill {term} as of {} {}", image.as_of, image.covered),
+                other => format!("{other:?}"),
+            };
+            format!("{bucket} {}->{} {text}", envelope.from, envelope.to)
+        }
+        other => format!("{other:?}"),
+    }
+}
