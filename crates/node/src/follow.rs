@@ -27,55 +27,59 @@ impl<C: Conduct> Node<C> {
         }
         self.epoch = self.epoch.max(blueprint.epoch);
         self.blueprint = Arc::clone(&blueprint);
-        for bucket in blueprint.buckets.values() {
-            if !self.replicas.contains_key(&bucket.id)
-                && let Some(government) = bucket.government()
-                && let Some(named) = government.named(self.id)
-            {
-                self.take_part(now, bucket, government, named, out);
-            }
-        }
         self.decide_deferred(now, out);
+        self.take_parts(now);
         for bucket in self.replicas.keys().copied().collect::<Vec<_>>() {
             self.govern(now, bucket, out);
         }
         out.push(Output::Echo(blueprint.epoch));
     }
 
+    /// Everything that the blueprint names this node for must be here, or come to be.
+    pub(crate) fn take_parts(&mut self, now: Instant) -> Vec<BucketId> {
+        let blueprint = Arc::clone(&self.blueprint);
+        let mut taken = Vec::new();
+        for bucket in blueprint.buckets.values() {
+            if !self.replicas.contains_key(&bucket.id)
+                && let Some(government) = bucket.government()
+                && let Some(named) = government.named(self.id)
+            {
+                self.take_part(now, bucket, government, named);
+                taken.extend(self.replicas.contains_key(&bucket.id).then_some(bucket.id));
+            }
+        }
+        taken
+    }
+
+    /// A replica of this child will be made of what is here.
+    fn awaits_fork(&self, child: BucketId) -> bool {
+        self.replicas.values().any(|r| r.phaser.awaits_split(child)) || self.deferred.iter().any(|(_, f, _)| f.child == child)
+    }
+
     /// Named, and nothing here.
-    fn take_part(&mut self, now: Instant, bucket: &Bucket, government: &Government, named: Member, out: &mut Vec<Output>) {
+    fn take_part(&mut self, now: Instant, bucket: &Bucket, government: &Government, named: Member) {
         let is_member = government.is_member(named);
         let is_candidate = government.candidates.contains(&named);
         let lost = self.lost.get(&bucket.id) == Some(&named.incarnation) && !C::breaks(Breach::ErasedKeepsIncarnation);
-        let parent_here = self.replicas.values().any(|r| r.phaser.holds_split(bucket.id));
+        let parent_here = self.awaits_fork(bucket.id);
         let first = bucket.birth == Birth::First && government.term == Term(1);
         if lost {
             return; // it says so in its upkeep, and comes back under another incarnation (R10)
         }
         if is_member && (first || C::breaks(Breach::WipedDiskRejoins) || C::breaks(Breach::ErasedKeepsIncarnation)) {
             let base = Position::default();
-            self.found_empty(now, bucket, named, Term(0), base, bucket.slots.clone(), out);
+            self.found_empty(now, bucket, named, Term(0), base, bucket.slots.clone());
         } else if is_member && C::breaks(Breach::ChildStartsEmpty) {
             if let Birth::Split { at, .. } = bucket.birth {
-                self.found_empty(now, bucket, named, at.term, at, bucket.slots.clone(), out);
+                self.found_empty(now, bucket, named, at.term, at, bucket.slots.clone());
             }
         } else if is_candidate && !parent_here {
-            self.found_empty(now, bucket, named, Term(0), Position::default(), SlotSet::empty(), out);
+            self.found_empty(now, bucket, named, Term(0), Position::default(), SlotSet::empty());
         }
     }
 
     /// `whole` are the slots that are known to be empty; the others are missing.
-    #[allow(clippy::too_many_arguments)]
-    fn found_empty(
-        &mut self,
-        now: Instant,
-        bucket: &Bucket,
-        me: Member,
-        promised: Term,
-        base: Position,
-        whole: SlotSet,
-        _out: &mut Vec<Output>,
-    ) {
+    fn found_empty(&mut self, now: Instant, bucket: &Bucket, me: Member, promised: Term, base: Position, whole: SlotSet) {
         let image = Image { as_of: base.index, covered: whole, ..Image::default() };
         let owned = bucket.slots.clone();
         let founding = Founding { me, promised, base, clock: 0, owned, image, abstain_until: Instant::ZERO };
@@ -182,7 +186,7 @@ impl<C: Conduct> Node<C> {
             let Rule::Governed(government) = &bucket.rule else { continue };
             let Some(named) = government.named(self.id) else { continue };
             let held = self.replicas.get(&bucket.id).is_some_and(|r| r.phaser.me().incarnation == named.incarnation);
-            let fork_comes = self.replicas.values().any(|r| r.phaser.holds_split(bucket.id));
+            let fork_comes = self.awaits_fork(bucket.id);
             if held || fork_comes || government.term == Term(1) {
                 continue;
             }

@@ -328,6 +328,9 @@ impl<C: Conduct> Node<C> {
         if now >= self.upkeep_at {
             self.upkeep_at = now + self.config.upkeep;
             self.expire_hops(now, out);
+            for bucket in self.take_parts(now) {
+                self.govern(now, bucket, out);
+            }
             self.reap(now, out);
             self.report_lost(out);
             self.look_for_unneeded(now, out);

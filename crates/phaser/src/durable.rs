@@ -87,6 +87,7 @@ impl Durable {
             Record::StartOver { base, clock, owned } => {
                 self.log = Log::new(*base, *clock);
                 self.commit = base.index;
+                self.promised = self.promised.max(base.term);
                 self.owned = owned.clone();
                 self.as_of.clear();
                 self.tables.clear();
@@ -125,6 +126,7 @@ impl Durable {
             self.log = Log::new(base, clock);
         }
         self.commit = self.commit.max(base.index);
+        self.promised = self.promised.max(base.term);
         let gone = self.owned.difference(owned);
         self.owned = owned.clone();
         self.as_of.remove(&gone);

@@ -297,7 +297,6 @@ impl<C: Conduct> Phaser<C> {
                 peer.upto = peer.upto.max(Some(upto));
                 peer.next = peer.next.max(upto.next());
                 peer.probing = false;
-                peer.base_differs = false;
                 peer.progress = progress;
                 peer.lease = peer.lease.max(Self::lease_end(sent, now, lease));
             }
@@ -344,20 +343,23 @@ impl<C: Conduct> Phaser<C> {
         let Role::Leading(leader) = &mut self.role else { unreachable!("only a primary is answered") };
         let Some(peer) = leader.peer(from) else { return };
         peer.progress = progress;
-        // Only the answer to the last probe says anything new: a slow disk may answer several at once.
-        if peer.begin.is_some() || peer.upto.is_some() || sent != peer.sent_at {
+        // Only an answer to the present probe says anything new: a slow disk may answer several old ones at once.
+        let old = peer.probed_from == Instant::ZERO || sent < peer.probed_from;
+        let met = peer.upto.is_some_and(|upto| upto >= base.index);
+        if peer.begin.is_some() || met || old {
             return;
         }
-        peer.sent_at = Instant::ZERO;
         let probed_at = peer.next.prev();
         let meets = [last, known].into_iter().find(|at| self.log.holds(*at) && at.index < probed_at);
         if let Some(at) = meets {
-            peer.next = at.index.next();
+            peer.probe(at.index.next());
         } else if probed_at > base.index && last.index >= base.index {
-            peer.next = base.index.next();
+            peer.probe(base.index.next());
         } else if peer.part == Part::Candidate {
             peer.begin = Some(commit);
+            peer.upto = None;
             peer.next = commit.index.next();
+            peer.fill.in_flight = SlotSet::empty();
         }
     }
 
@@ -441,8 +443,7 @@ impl<C: Conduct> Phaser<C> {
         out: &mut Outbox,
     ) {
         if peer.next <= log.base().index {
-            peer.next = log.base().index.next(); // what it lacks was cut off meanwhile: the answer will say so
-            peer.probing = true;
+            peer.probe(log.base().index.next()); // what it lacks was cut off meanwhile: the answer will say so
         }
         loop {
             let first = peer.next;
@@ -462,6 +463,9 @@ impl<C: Conduct> Phaser<C> {
                 peer.next = Index(first.0 + entries.len() as u64);
             }
             peer.sent_at = now;
+            if peer.probing && peer.probed_from == Instant::ZERO {
+                peer.probed_from = now;
+            }
             out.send(me, peer.member, Message::Prepare { term, previous, entries, commit, sent: now });
             if peer.probing {
                 return;
@@ -484,8 +488,7 @@ impl<C: Conduct> Phaser<C> {
             }
             let unanswered = !peer.probing && peer.upto.is_some() && peer.next.prev() > upto;
             if unanswered && now.since(peer.sent_at.max(peer.advanced)) >= self.config.retry {
-                peer.next = upto.next();
-                peer.probing = true;
+                peer.probe(upto.next());
             }
             let commit = upto.min(self.commit);
             out.send(self.me, peer.member, Message::Beacon { term: leader.term, commit, sent: now });

@@ -15,6 +15,8 @@ pub(crate) struct Peer {
     /// Not known where the logs meet, or something got lost: one frame at a time until it answers.
     pub(crate) probing: bool,
     pub(crate) sent_at: Instant,
+    /// When `next` was first probed: only answers to that probe, or to its repetitions, say anything new.
+    pub(crate) probed_from: Instant,
     /// It grants until then, counted from the sending of what it answered (R5).
     pub(crate) lease: Instant,
     pub(crate) heard: Instant,
@@ -23,8 +25,6 @@ pub(crate) struct Peer {
     pub(crate) progress: Progress,
     /// It was told to begin anew after this base and has not answered.
     pub(crate) begin: Option<Position>,
-    /// It was probed at the base of the log, and that differed too.
-    pub(crate) base_differs: bool,
     pub(crate) fill: Fill,
 }
 
@@ -53,12 +53,12 @@ impl Peer {
             next,
             probing: true,
             sent_at: Instant::ZERO,
+            probed_from: Instant::ZERO,
             lease: Instant::ZERO,
             heard: now,
             advanced: now,
             progress: Progress::default(),
             begin: None,
-            base_differs: false,
             fill: Fill::default(),
         }
     }
@@ -67,14 +67,19 @@ impl Peer {
     pub(crate) fn carry_over(mut self, part: Part, keep_acks: bool) -> Self {
         self.part = part;
         if !keep_acks {
-            if let Some(upto) = self.upto.take() {
-                self.next = upto.next();
-            }
-            self.probing = true;
-            self.sent_at = Instant::ZERO;
+            let next = self.upto.take().map_or(self.next, Index::next);
+            self.probe(next);
         }
         self.begin = None;
         self
+    }
+
+    /// Probe from here on, at once.
+    pub(crate) fn probe(&mut self, next: Index) {
+        self.next = next;
+        self.probing = true;
+        self.probed_from = Instant::ZERO;
+        self.sent_at = Instant::ZERO;
     }
 
     pub(crate) fn is_whole(&self) -> bool {
@@ -83,6 +88,7 @@ impl Peer {
 
     pub(crate) fn instants(&mut self) -> impl Iterator<Item = &mut Instant> {
         [
+            &mut self.probed_from,
             &mut self.sent_at,
             &mut self.lease,
             &mut self.heard,

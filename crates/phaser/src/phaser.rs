@@ -353,6 +353,12 @@ impl<C: Conduct> Phaser<C> {
             || self.log.iter().any(|e| matches!(e.payload, Payload::Split { child: c, .. } if c == child))
     }
 
+    /// Is the split that makes `child` in this log and still to be applied?
+    pub fn awaits_split(&self, child: BucketId) -> bool {
+        let tail = self.log.iter().rev().take_while(|e| e.at.index > self.applied);
+        tail.into_iter().any(|e| matches!(e.payload, Payload::Split { child: c, .. } if c == child))
+    }
+
     pub fn government(&self) -> Option<&blueprint::Government> {
         self.known.as_ref().map(|view| &view.government)
     }

@@ -29,6 +29,11 @@ enum Happening {
     Aimed { from: Member, message: Message, later: u64 },
     /// Answers the newest thing that the phaser said to this peer, as an honest one would.
     Answer { peer: u64, applied: u64 },
+    /// As above, of everybody, once everything is written.
+    Answers { applied: u64 },
+    /// The blueprint goes on from where it is, by one lawful change: what the phaser proposed, or another.
+    Accept,
+    Succeed { kind: u8, node: u64, fate: u8 },
     /// What was written is safe.
     Sync,
     /// The newest question is answered, by the newest view.
@@ -168,24 +173,28 @@ fn government() -> impl Strategy<Value = Government> {
         let secondaries = (1..=4).filter(|n| *n != primary).take(size as usize - 1).map(|n| Member::new(n, 1)).collect();
         let mut government = Government::first(Member::new(primary, 1), secondaries, min);
         for (number, (kind, node, fate)) in changes.into_iter().enumerate() {
-            let who = government.named(NodeId(node)).unwrap_or(Member::new(node, 1));
-            let by = government.primary;
-            let fate = [Fate::Leaves, Fate::Stalled, Fate::Lost][usize::from(fate)];
-            let change = match kind {
-                0 => Change::Enlist { node: NodeId(node) },
-                1 => Change::Drop { candidate: who },
-                2 => Change::Seat { candidate: who, by },
-                3 => Change::Dismiss { secondary: who, fate },
-                4 => Change::HandOver { to: who, by },
-                5 => Change::Usurp { to: who, fate },
-                6 => Change::Renew { primary: who },
-                7 => Change::Disown { heir: who },
-                _ => Change::SetMinInSync { min: 1 + node as u8 % 3 },
-            };
+            let change = change_of(&government, kind, node, fate);
             government = government.succeed(&change, Incarnation(2 + number as u64)).unwrap_or(government);
         }
         government
     })
+}
+
+fn change_of(government: &Government, kind: u8, node: u64, fate: u8) -> Change {
+    let who = government.named(NodeId(node)).unwrap_or(Member::new(node, 1));
+    let by = government.primary;
+    let fate = [Fate::Leaves, Fate::Stalled, Fate::Lost][usize::from(fate)];
+    match kind {
+        0 => Change::Enlist { node: NodeId(node) },
+        1 => Change::Drop { candidate: who },
+        2 => Change::Seat { candidate: who, by },
+        3 => Change::Dismiss { secondary: who, fate },
+        4 => Change::HandOver { to: who, by },
+        5 => Change::Usurp { to: who, fate },
+        6 => Change::Renew { primary: who },
+        7 => Change::Disown { heir: who },
+        _ => Change::SetMinInSync { min: 1 + node as u8 % 3 },
+    }
 }
 
 fn view() -> impl Strategy<Value = View> {
@@ -221,6 +230,9 @@ fn happening() -> impl Strategy<Value = Happening> {
         (10, input().prop_map(Happening::Input).boxed()),
         (10, (member(), message(), prop_oneof![5 => Just(0u64), 1 => 1..3u64]).prop_map(|(from, message, later)| Happening::Aimed { from, message, later }).boxed()),
         (6, (node(), 0..20u64).prop_map(|(peer, applied)| Happening::Answer { peer, applied }).boxed()),
+        (6, (0..20u64).prop_map(|applied| Happening::Answers { applied }).boxed()),
+        (3, Just(Happening::Accept).boxed()),
+        (3, change().prop_map(|(kind, node, fate)| Happening::Succeed { kind, node, fate }).boxed()),
         (6, Just(Happening::Sync).boxed()),
         (2, Just(Happening::Tell).boxed()),
         (4, prop_oneof![9 => 0..900_000u64, 1 => 0..1u64 << 40].prop_map(|micros| Happening::Pass(Duration::from_micros(micros))).boxed()),
@@ -238,6 +250,7 @@ struct Driven {
     under_way: Vec<(WriteId, Record)>,
     said: Vec<Envelope>,
     asked: Option<u64>,
+    proposed: Option<Change>,
     view: Option<View>,
 }
 
@@ -255,7 +268,7 @@ impl Driven {
         let now = Instant(1_000_000);
         let phaser = Phaser::found(config.clone(), founding, 7, now);
         let mut driven =
-            Self { config, phaser, now, safe: Vec::new(), under_way: Vec::new(), said: Vec::new(), asked: None, view: None };
+            Self { config, phaser, now, safe: Vec::new(), under_way: Vec::new(), said: Vec::new(), asked: None, proposed: None, view: None };
         driven.step(Input::Flush);
         driven
     }
@@ -268,6 +281,22 @@ impl Driven {
                 self.step(Input::Message(envelope));
             }
             Happening::Answer { peer, applied } => self.answer(NodeId(peer), Index(applied)),
+            Happening::Answers { applied } => {
+                self.sync();
+                (1..=4).for_each(|peer| self.answer(NodeId(peer), Index(applied)));
+                self.sync();
+            }
+            Happening::Accept => {
+                if let Some(change) = self.proposed.take() {
+                    self.succeed(&change);
+                }
+            }
+            Happening::Succeed { kind, node, fate } => {
+                if let Some(view) = &self.view {
+                    let change = change_of(&view.government, kind, node, fate);
+                    self.succeed(&change);
+                }
+            }
             Happening::Sync => self.sync(),
             Happening::Tell => {
                 if let (Some(nonce), Some(view)) = (self.asked, self.view.clone()) {
@@ -339,6 +368,7 @@ impl Driven {
             Output::Write { id, records } => self.under_way.extend(records.into_iter().map(|record| (id, record))),
             Output::Save { id, image } => self.under_way.push((id, Record::Save(image))),
             Output::Ask { nonce } => self.asked = Some(nonce),
+            Output::Propose { change, .. } => self.proposed = Some(change),
             Output::Apply { .. }
             | Output::Serve { .. }
             | Output::Refuse { .. }
@@ -348,7 +378,6 @@ impl Driven {
             | Output::Discard { .. }
             | Output::Install { .. }
             | Output::SendImage { .. }
-            | Output::Propose { .. }
             | Output::Register { .. }
             | Output::Event(_) => {}
         }
@@ -386,6 +415,14 @@ impl Driven {
             let upto = *upto;
             self.safe.extend(self.under_way.drain(..).map(|(_, record)| record));
             self.step(Input::Written { upto });
+        }
+    }
+
+    fn succeed(&mut self, change: &Change) {
+        let Some(View { epoch, government, children }) = self.view.clone() else { return };
+        let epoch = Epoch(epoch.0.saturating_add(1));
+        if let Ok(government) = government.succeed(change, Incarnation(epoch.0)) {
+            self.step(Input::View(View { epoch, government, children }));
         }
     }
 
@@ -429,15 +466,17 @@ impl Driven {
         self.phaser = Phaser::recover(self.config.clone(), durable, 11, self.now, &mut out);
         self.phaser.check_invariants();
         self.said.clear();
-        (self.asked, self.view) = (None, None);
+        (self.asked, self.proposed, self.view) = (None, None, None);
         for output in out.take() {
             self.note(output);
         }
     }
 }
 
+/// `PROPTEST_CASES=100000` for a longer walk.
 fn cases() -> ProptestConfig {
-    ProptestConfig { cases: 2000, failure_persistence: None, max_shrink_iters: 20_000, ..ProptestConfig::default() }
+    let default = ProptestConfig::default();
+    ProptestConfig { cases: default.cases.max(2000), failure_persistence: None, max_shrink_iters: 20_000, ..default }
 }
 
 proptest! {
@@ -446,6 +485,17 @@ proptest! {
     #[test]
     fn a_member_survives_anything(me in 1..=2u64, all in vec(happening(), 1..80)) {
         let mut driven = Driven::new(Start::Member, Member::new(me, 1));
+        all.into_iter().for_each(|happening| driven.happen(happening));
+    }
+
+    #[test]
+    fn a_primary_survives_anything(size in 1..=3u64, min in 1..=2u8, all in vec(happening(), 1..80)) {
+        let mut driven = Driven::new(Start::Member, Member::new(1, 1));
+        let government = Government::first(Member::new(1, 1), (2..=size).map(|n| Member::new(n, 1)).collect(), min);
+        driven.step(Input::View(View { epoch: Epoch(1), government, children: Vec::new() }));
+        driven.sync();
+        driven.happen(Happening::Answers { applied: 1 });
+        prop_assert_eq!(driven.phaser.leads(), Some((Term(1), size >= u64::from(min))));
         all.into_iter().for_each(|happening| driven.happen(happening));
     }
 

@@ -472,7 +472,9 @@ impl<C: Conduct> World<C> {
             delay += self.rng.around(4 * self.plan.latency);
         }
         let life = self.hosts[target].life;
-        if faults.has(Fault::Duplicate) && self.rng.permille(15) {
+        // A link delivers a hop at most once; what replicas say to each other must not depend on even that.
+        let between_replicas = matches!(message, PeerMessage::Bucket { .. });
+        if faults.has(Fault::Duplicate) && between_replicas && self.rng.permille(15) {
             self.tally.fault(Fault::Duplicate);
             let again = delay + self.rng.around(200 * MILLI);
             let input = Input::Peer { from, message: message.clone() };

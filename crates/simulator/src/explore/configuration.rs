@@ -124,13 +124,60 @@ pub fn configurations() -> Vec<Configuration> {
         Configuration {
             name: "two-members",
             slow_disk: true,
-            budget: Budget { ticks: 1, crashes: 1, writes: 1, changes: 1, ..NOTHING },
+            budget: Budget { ticks: 1, crashes: 1, writes: 1, changes: 2, usurps: 1, ..NOTHING },
             ..PLAIN
         },
         Configuration {
             name: "two-members-usurp",
-            fates: &[Fate::Leaves, Fate::Stalled],
             budget: Budget { ticks: 2, writes: 2, changes: 2, usurps: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "restart",
+            slow_disk: true,
+            budget: Budget { ticks: 1, crashes: 1, writes: 3, changes: 2, usurps: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "hand-over",
+            budget: Budget { ticks: 1, writes: 1, changes: 2, usurps: 1, hand_overs: 1, refusals: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "grow",
+            members: 1,
+            spare: true,
+            prelude: &[Prelude::Enlist],
+            budget: Budget { ticks: 1, writes: 2, changes: 2, usurps: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "grow-cut",
+            members: 1,
+            spare: true,
+            checkpoints: true,
+            prelude: &[Prelude::Write, Prelude::EnlistUnseen],
+            budget: Budget { ticks: 1, writes: 1, changes: 2, usurps: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "heirs",
+            spare: true,
+            min_in_sync: 2,
+            prelude: &[Prelude::Enlist],
+            budget: Budget { ticks: 1, writes: 1, reads: 1, changes: 3, usurps: 1, dismissals: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "split",
+            splittable: true,
+            budget: Budget { ticks: 1, writes: 1, changes: 1, usurps: 1, splits: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "three-members",
+            members: 3,
+            budget: Budget { ticks: 1, writes: 1, changes: 1, usurps: 1, ..NOTHING },
             ..PLAIN
         },
     ]

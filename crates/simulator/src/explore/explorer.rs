@@ -8,7 +8,7 @@ use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use blueprint::{Breach, Conduct, Instant, Member, NodeId, Position, Slot, SlotSet, Term};
+use blueprint::{Breach, Conduct, Instant, NodeId, Position, Slot, SlotSet, Term};
 use phaser::{Config, Fork, Founding, Image, Input, Message, Ticket, View};
 
 use super::configuration::Configuration;
@@ -150,7 +150,7 @@ impl<C: Conduct + Hash> Explorer<C> {
     }
 
     fn number(&mut self, at: usize, played: Played<C>) -> Effect {
-        let Played { replica, sent, proposals, questions, registers, forks, deeds } = played;
+        let Played { replica, sent, proposals, questions, registers, forks, deeds, committed } = played;
         let bucket = bucket_of(at) as u8;
         let letters = sent.into_iter().map(|mut envelope| {
             envelope.message = envelope.message.canonical(NOW);
@@ -158,7 +158,7 @@ impl<C: Conduct + Hash> Explorer<C> {
         });
         let letters = letters.collect();
         let replica = replica.map_or(0, |replica| self.number_replica(replica));
-        Effect { replica, letters, proposals, questions, registers, forks, deeds }
+        Effect { replica, letters, proposals, questions, registers, forks, deeds, committed }
     }
 
     fn number_replica(&mut self, replica: Replica<C>) -> u32 {
@@ -176,7 +176,12 @@ impl<C: Conduct + Hash> Explorer<C> {
         if self.told.is_some() {
             self.tell_effect(at, effect);
         }
-        self.check_replica(world, at)?;
+        if !effect.committed.is_empty() {
+            let mut facts = self.facts.get(world.facts).clone();
+            facts.learn(bucket_of(at), &effect.committed)?;
+            world.facts = self.facts.add(facts);
+        }
+        self.check_tables(world, at)?;
         for deed in &effect.deeds {
             self.check_deed(world, at, deed)?;
         }
@@ -219,20 +224,15 @@ impl<C: Conduct + Hash> Explorer<C> {
         world.desk = self.desks.add(desk);
     }
 
-    /// Is what this replica holds as committed, and what it made of it, the same as everyone's?
-    fn check_replica(&mut self, world: &mut World, at: usize) -> Result<(), Fault> {
-        let (number, bucket) = (world.replicas[at], bucket_of(at));
-        if number == 0 || self.agreed.contains(&(number, bucket as u8, world.facts)) {
-            return Ok(());
+    /// Is what this replica made of what is committed the same as everyone's?
+    fn check_tables(&mut self, world: &World, at: usize) -> Result<(), Fault> {
+        let key = (world.replicas[at], bucket_of(at) as u8, world.facts);
+        if let Some(known) = self.replicas.get(key.0)
+            && !self.agreed.contains(&key)
+        {
+            self.facts.get(world.facts).check_tables(bucket_of(at), &known.lore.standing)?;
+            self.agreed.insert(key);
         }
-        let known = self.replicas.get(number).as_ref().expect("it exists");
-        if !self.facts.get(world.facts).agrees(bucket, &known.lore.committed) {
-            let mut facts = self.facts.get(world.facts).clone();
-            facts.learn(bucket, &known.lore.committed)?;
-            world.facts = self.facts.add(facts);
-        }
-        self.facts.get(world.facts).check_tables(bucket, &known.lore.standing)?;
-        self.agreed.insert((number, bucket as u8, world.facts));
         Ok(())
     }
 
@@ -246,9 +246,10 @@ impl<C: Conduct + Hash> Explorer<C> {
                 world.facts = self.facts.add(facts);
             }
             Deed::Serving { term } => {
-                let who = format!("n{} ({term})", node_of(at) + 1);
+                let mut facts = self.facts.get(world.facts).clone();
                 let known = self.known(world.replicas[at]).expect("it serves");
-                self.facts.get(world.facts).check_serving(known.lore.owned, &known.replica.tables, &who)?;
+                facts.check_serving(bucket_of(at), term.0, known.lore.owned, &known.replica.tables)?;
+                world.facts = self.facts.add(facts);
             }
             Deed::Uncertain { .. }
             | Deed::Reigned { .. }
@@ -428,9 +429,5 @@ impl<C: Conduct + Hash> Explorer<C> {
             }
         }
         Ok(())
-    }
-
-    pub(super) fn member(&self, world: &World, bucket: usize, node: usize) -> Option<Member> {
-        self.metas.get(world.meta).government(bucket)?.named(NodeId(node as u64 + 1))
     }
 }

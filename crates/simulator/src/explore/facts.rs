@@ -60,16 +60,6 @@ pub(super) enum Act {
     Split,
 }
 
-impl Act {
-    pub(super) fn of(entry: &Entry) -> Self {
-        match &entry.payload {
-            Payload::Reign => Self::Reign,
-            Payload::Command { slot, body } => Self::Write { slot: slot.0 as u8, write: body[0] },
-            Payload::Split { .. } => Self::Split,
-        }
-    }
-}
-
 /// Position in a log, and what stands there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Committed {
@@ -87,6 +77,9 @@ pub(super) struct Facts {
     pub(super) refused: u8,
     /// Writes given out so far.
     pub(super) issued: u8,
+    /// The newest term that was served in each bucket. A deposed primary may still hear that its Reign is committed, and then
+    /// believes that it serves: that is harmless while it answers no reads.
+    served: [u64; BUCKETS],
     /// Reads under way: their number, and what was acknowledged before they were issued.
     pub(super) reads: Vec<(u8, u8)>,
     pub(super) asked: u8,
@@ -101,16 +94,6 @@ pub(super) struct Standing {
 }
 
 impl Facts {
-    /// Is everything that this replica holds as committed news or known?
-    pub(super) fn agrees(&self, bucket: usize, committed: &[Committed]) -> bool {
-        let history = &self.history[bucket];
-        let Some(first) = history.first() else { return committed.is_empty() };
-        committed.iter().all(|c| {
-            let at = c.index.checked_sub(first.index);
-            at.and_then(|at| history.get(at as usize)) == Some(c)
-        })
-    }
-
     /// Adds what is news; refuses what contradicts.
     pub(super) fn learn(&mut self, bucket: usize, committed: &[Committed]) -> Result<(), Fault> {
         for c in committed {
@@ -203,10 +186,15 @@ impl Facts {
     }
 
     /// Who begins to serve has everything that was acknowledged in the slots that it owns.
-    pub(super) fn check_serving(&self, owned: u8, tables: &Tables, who: &str) -> Result<(), Fault> {
+    pub(super) fn check_serving(&mut self, bucket: usize, term: u64, owned: u8, tables: &Tables) -> Result<(), Fault> {
+        if term < self.served[bucket] {
+            return Ok(());
+        }
+        self.served[bucket] = term;
         let lost = self.missing(owned, tables);
         if lost != 0 {
-            let what = format!("{who} serves without write {}, which was acknowledged", lost.trailing_zeros());
+            let who = if bucket == 0 { "the primary" } else { "the child's primary" };
+            let what = format!("{who} of t{term} serves without write {}, which was acknowledged", lost.trailing_zeros());
             return fault(Checker::NoAcknowledgedWriteLost, what);
         }
         Ok(())
@@ -239,6 +227,15 @@ impl Facts {
 }
 
 impl Committed {
+    pub(super) fn of(entry: &Entry) -> Self {
+        let act = match &entry.payload {
+            Payload::Reign => Act::Reign,
+            Payload::Command { slot, body } => Act::Write { slot: slot.0 as u8, write: body[0] },
+            Payload::Split { .. } => Act::Split,
+        };
+        Self { index: entry.at.index.0, term: entry.at.term.0, act }
+    }
+
     fn text(self) -> String {
         match self.act {
             Act::Reign => format!("t{}#{} Reign", self.term, self.index),

@@ -7,10 +7,12 @@
 use std::hash::Hash;
 use std::time::Duration;
 
-use blueprint::{BucketId, Change, Conduct, Instant, Position, Slot, SlotSet, Term};
+use blueprint::{BucketId, Change, Conduct, Index, Instant, Position, Slot, SlotSet, Term};
 use bytes::Bytes;
 use phaser::{Config, Durable, Envelope, Event, Fork, Founding, Image, Input, Message, Outbox, Output, Payload, Phaser};
 use phaser::{Record, Ticket, WriteId};
+
+use super::facts::Committed;
 
 /// What every clock says, always: the instant to which the phaser's `canonical` shifts the present.
 pub(super) const NOW: Instant = Instant(10_000_000);
@@ -65,6 +67,8 @@ pub(super) struct Played<C> {
     pub(super) registers: Vec<(BucketId, SlotSet, Position)>,
     pub(super) forks: Vec<(Fork, Tables)>,
     pub(super) deeds: Vec<Deed>,
+    /// What it came to hold as committed.
+    pub(super) committed: Vec<Committed>,
 }
 
 /// Whether writes are safe at once, or when the explorer says so.
@@ -120,6 +124,8 @@ impl<C: Conduct + Hash> Replica<C> {
             deferred: Vec::new(),
         };
         let mut hands = Hands::new(replica, disk);
+        hands.noted = Index(0);
+        hands.note_committed();
         hands.carry_out(&mut outbox);
         hands.finish()
     }
@@ -168,17 +174,29 @@ struct Hands<C> {
     played: Played<C>,
     replica: Replica<C>,
     written: u64,
+    /// What is committed up to here has been noted.
+    noted: Index,
 }
 
 impl<C: Conduct + Hash> Hands<C> {
     fn new(replica: Replica<C>, disk: Disk) -> Self {
-        Self { disk, played: Played::gone(), replica, written: 0 }
+        let noted = replica.phaser.commit();
+        Self { disk, played: Played::gone(), replica, written: 0, noted }
     }
 
     fn step(&mut self, input: Input) {
         let mut outbox = Outbox::default();
         self.replica.phaser.step(NOW, input, &mut outbox);
+        self.note_committed();
         self.carry_out(&mut outbox);
+    }
+
+    /// After every step, because the log may be cut in the next one.
+    fn note_committed(&mut self) {
+        let phaser = &self.replica.phaser;
+        let news = phaser.log().iter().filter(|e| e.at.index > self.noted && e.at.index <= phaser.commit());
+        self.played.committed.extend(news.map(Committed::of));
+        self.noted = phaser.commit();
     }
 
     fn finish(mut self) -> Played<C> {
@@ -302,6 +320,7 @@ impl<C> Played<C> {
             registers: Vec::new(),
             forks: Vec::new(),
             deeds: Vec::new(),
+            committed: Vec::new(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use blueprint::{Breach, BucketId, Change, Conduct, Position, Slot, SlotSet, Term};
 use phaser::{Envelope, Fork, Message};
 
-use super::facts::{Act, Committed, Fault, Standing};
+use super::facts::{Committed, Fault, Standing};
 use super::meta::BUCKETS;
 use super::replica::{Deed, NOW, Replica, SLOTS, Tables};
 
@@ -113,19 +113,12 @@ pub(super) struct Lore {
     pub(super) owned: u8,
     pub(super) readable: u8,
     pub(super) unsynced: usize,
-    pub(super) committed: Vec<Committed>,
     pub(super) standing: Vec<Standing>,
 }
 
 impl<C: Conduct + Hash> Known<C> {
     pub(super) fn new(replica: Replica<C>) -> Self {
         let phaser = &replica.phaser;
-        let log = phaser.log();
-        let committed = log.iter().take_while(|e| e.at.index <= phaser.commit()).map(|e| Committed {
-            index: e.at.index.0,
-            term: e.at.term.0,
-            act: Act::of(e),
-        });
         let slots = (0..SLOTS as u8).filter(|slot| phaser.owned().contains(Slot(u16::from(*slot))));
         let standing = slots.clone().filter_map(|slot| {
             let index = phaser.stands_at(Slot(u16::from(slot)))?.0;
@@ -141,7 +134,6 @@ impl<C: Conduct + Hash> Known<C> {
             owned: slots.clone().fold(0, |bits, slot| bits | 1 << slot),
             readable: readable.fold(0, |bits, slot| bits | 1 << slot),
             unsynced: replica.unsynced(),
-            committed: committed.collect(),
             standing: standing.collect(),
         };
         Self { replica, lore }
@@ -157,6 +149,7 @@ pub(super) struct Effect {
     pub(super) registers: Vec<(BucketId, SlotSet, Position)>,
     pub(super) forks: Vec<(Fork, Tables)>,
     pub(super) deeds: Vec<Deed>,
+    pub(super) committed: Vec<Committed>,
 }
 
 /// The machine itself may break: a panic is a violation like any other.
