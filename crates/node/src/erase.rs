@@ -89,14 +89,14 @@ impl<C: Conduct> Node<C> {
         if !members.filter(|m| read.is_present(m.node)).all(|m| echoed(m.node)) {
             return;
         }
-        let elsewhere: Vec<BucketId> = read
+        let registered_here: Vec<BucketId> = read
             .buckets
             .values()
             .filter(|b| matches!(b.birth, Birth::Split { parent, .. } if parent == bucket))
-            .filter(|b| b.government().is_none_or(|g| g.named(self.id).is_none()))
+            .filter(|b| b.government().is_some_and(|g| g.named(self.id).is_some()))
             .map(|b| b.id)
             .collect();
-        if replica.phaser.owes_fork(&elsewhere) && !C::breaks(Breach::ParentErasedBeforeFork) {
+        if replica.phaser.owes_fork(&registered_here) && !C::breaks(Breach::ParentErasedBeforeFork) {
             return;
         }
         if C::breaks(Breach::ReenlistedBeforeErase) {
@@ -127,7 +127,8 @@ impl<C: Conduct> Node<C> {
             self.erase(bucket, out);
             let blueprint = Arc::clone(&self.blueprint);
             self.blueprint = Arc::new(Blueprint::new()); // the planted bug forgets, and takes part again as if new
-            self.act_on(now, blueprint, out);
+            self.take_parts(now, &blueprint);
+            self.act_on(now, &blueprint, out);
         }
     }
 }

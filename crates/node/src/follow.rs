@@ -6,29 +6,51 @@ use blueprint::{Birth, Blueprint, Breach, Bucket, BucketId, Change, Command as P
 use blueprint::{Instant, Member, Position, Rule, SlotSet, Term};
 use phaser::{Fork, Founding, Image, Phaser, View};
 
-use crate::io::{NodeRecord, Output};
-use crate::node::{FollowUp, Node};
+use crate::io::{BatchId, NodeRecord, Output};
+use crate::node::{Coming, FollowUp, Node};
 use crate::replica::{Replica, Tables};
 
 impl<C: Conduct> Node<C> {
-    /// R11: a blueprint older than the newest acted on is ignored; a newer one is acted on once its epoch is durable.
-    pub(crate) fn on_blueprint(&mut self, _now: Instant, blueprint: &Arc<Blueprint>) {
-        let newest = self.coming.as_ref().map_or(self.blueprint.epoch, |(_, b)| b.epoch);
+    /// R11: a blueprint older than the newest acted on is ignored. A newer one is acted on in three steps, each durable before
+    /// the next: the replicas that it names and that never were here come to be; its epoch is written down; its governments
+    /// rule. So an epoch below a replica's incarnation proves that this replica never was.
+    pub(crate) fn on_blueprint(&mut self, now: Instant, blueprint: &Arc<Blueprint>) {
+        let newest = self.coming.as_ref().map_or(self.blueprint.epoch, |c| c.blueprint.epoch);
         if blueprint.epoch <= newest || blueprint.epoch < self.epoch {
             return;
         }
-        let batch = self.write(NodeRecord::Epoch(blueprint.epoch));
-        self.coming = Some((batch, Arc::clone(blueprint)));
+        let founded = !self.take_parts(now, blueprint).is_empty();
+        let after = self.open_batch();
+        self.coming = Some(Coming { blueprint: Arc::clone(blueprint), after, recorded: false });
+        if !founded {
+            self.record_epoch();
+        }
     }
 
-    pub(crate) fn act_on(&mut self, now: Instant, blueprint: Arc<Blueprint>, out: &mut Vec<Output>) {
+    fn record_epoch(&mut self) {
+        let Some(coming) = &self.coming else { return };
+        let after = self.write(NodeRecord::Epoch(coming.blueprint.epoch));
+        self.coming = self.coming.take().map(|c| Coming { after, recorded: true, ..c });
+    }
+
+    pub(crate) fn on_coming_written(&mut self, now: Instant, upto: BatchId, out: &mut Vec<Output>) {
+        match self.coming.take_if(|coming| coming.after <= upto) {
+            Some(coming) if coming.recorded => self.act_on(now, &coming.blueprint, out),
+            Some(coming) => {
+                self.coming = Some(coming);
+                self.record_epoch();
+            }
+            None => {}
+        }
+    }
+
+    pub(crate) fn act_on(&mut self, now: Instant, blueprint: &Arc<Blueprint>, out: &mut Vec<Output>) {
         if blueprint.epoch <= self.blueprint.epoch {
             return;
         }
         self.epoch = self.epoch.max(blueprint.epoch);
-        self.blueprint = Arc::clone(&blueprint);
+        self.blueprint = Arc::clone(blueprint);
         self.decide_deferred(now, out);
-        self.take_parts(now);
         for bucket in self.replicas.keys().copied().collect::<Vec<_>>() {
             self.govern(now, bucket, out);
         }
@@ -36,8 +58,7 @@ impl<C: Conduct> Node<C> {
     }
 
     /// Everything that the blueprint names this node for must be here, or come to be.
-    pub(crate) fn take_parts(&mut self, now: Instant) -> Vec<BucketId> {
-        let blueprint = Arc::clone(&self.blueprint);
+    pub(crate) fn take_parts(&mut self, now: Instant, blueprint: &Blueprint) -> Vec<BucketId> {
         let mut taken = Vec::new();
         for bucket in blueprint.buckets.values() {
             if !self.replicas.contains_key(&bucket.id)
@@ -62,7 +83,7 @@ impl<C: Conduct> Node<C> {
         let is_candidate = government.candidates.contains(&named);
         let lost = self.lost.get(&bucket.id) == Some(&named.incarnation) && !C::breaks(Breach::ErasedKeepsIncarnation);
         let parent_here = self.awaits_fork(bucket.id);
-        let first = bucket.birth == Birth::First && government.term == Term(1);
+        let first = bucket.birth == Birth::First && self.epoch.0 < named.incarnation.0;
         if lost {
             return; // it says so in its upkeep, and comes back under another incarnation (R10)
         }
@@ -91,6 +112,7 @@ impl<C: Conduct> Node<C> {
         let phaser = Phaser::found(self.config.phaser.clone(), founding, seed, now);
         self.lost.remove(&bucket);
         self.replicas.insert(bucket, Replica { phaser, tables });
+        self.touch(bucket);
         if let Some((micros, at)) = self.wall {
             let micros = micros + now.since(at).as_micros() as u64;
             self.drive(now, bucket, phaser::Input::Wall { micros }, &mut Vec::new());
@@ -153,8 +175,8 @@ impl<C: Conduct> Node<C> {
     fn make_child(&mut self, now: Instant, parent: BucketId, fork: Fork, tables: Tables) -> bool {
         let Some(replica) = self.replicas.get(&parent) else { return false };
         let mut me = replica.phaser.me();
-        if self.blueprint.is_retired(fork.child) {
-            return false; // ids are used once
+        if self.blueprint.is_retired(fork.child) || self.lost.contains_key(&fork.child) {
+            return false; // ids are used once; and what was lost here does not come back under its old name (R10)
         }
         if let Some(registered) = self.blueprint.buckets.get(&fork.child) {
             match registered.government().and_then(|g| g.named(self.id)) {
@@ -187,7 +209,7 @@ impl<C: Conduct> Node<C> {
             let Some(named) = government.named(self.id) else { continue };
             let held = self.replicas.get(&bucket.id).is_some_and(|r| r.phaser.me().incarnation == named.incarnation);
             let fork_comes = self.awaits_fork(bucket.id);
-            if held || fork_comes || government.term == Term(1) {
+            if held || fork_comes {
                 continue;
             }
             let change = if government.secondaries.contains(&named) {

@@ -53,8 +53,8 @@ pub struct Node<C> {
     /// The newest epoch acted on, durably; a blueprint older than this is ignored (R11).
     pub(crate) epoch: Epoch,
     pub(crate) blueprint: Arc<Blueprint>,
-    /// Newer, and acted on as soon as its epoch is durable.
-    pub(crate) coming: Option<(BatchId, Arc<Blueprint>)>,
+    /// Newer, and on its way to be acted on.
+    pub(crate) coming: Option<Coming>,
     pub(crate) replicas: BTreeMap<BucketId, Replica<C>>,
     pub(crate) lost: BTreeMap<BucketId, Incarnation>,
     /// Forks whose child is not durable yet: child → parent.
@@ -77,6 +77,14 @@ pub struct Node<C> {
     pub(crate) upkeep_at: Instant,
     scratch: Outbox,
     seed: u64,
+}
+
+/// A blueprint that waits for the disk: first for the replicas that it brought about, then for its epoch.
+#[derive(Clone, Debug)]
+pub(crate) struct Coming {
+    pub(crate) blueprint: Arc<Blueprint>,
+    pub(crate) after: BatchId,
+    pub(crate) recorded: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -293,12 +301,7 @@ impl<C: Conduct> Node<C> {
                 self.on_child_durable(now, bucket, out);
             }
         }
-        if let Some((id, _)) = &self.coming
-            && *id <= upto
-        {
-            let (_, blueprint) = self.coming.take().expect("just looked");
-            self.act_on(now, blueprint, out);
-        }
+        self.on_coming_written(now, upto, out);
     }
 
     fn on_wall(&mut self, now: Instant, micros: u64, out: &mut Vec<Output>) {
@@ -328,7 +331,8 @@ impl<C: Conduct> Node<C> {
         if now >= self.upkeep_at {
             self.upkeep_at = now + self.config.upkeep;
             self.expire_hops(now, out);
-            for bucket in self.take_parts(now) {
+            let blueprint = Arc::clone(&self.blueprint);
+            for bucket in self.take_parts(now, &blueprint) {
                 self.govern(now, bucket, out);
             }
             self.reap(now, out);
@@ -339,6 +343,16 @@ impl<C: Conduct> Node<C> {
 
     pub(crate) fn write(&mut self, record: NodeRecord) -> BatchId {
         self.batch.push(record);
+        self.open
+    }
+
+    /// It will have something to write.
+    pub(crate) fn touch(&mut self, bucket: BucketId) {
+        self.touched.insert(bucket);
+    }
+
+    /// The batch that whatever is decided now will be part of.
+    pub(crate) fn open_batch(&self) -> BatchId {
         self.open
     }
 

@@ -8,7 +8,7 @@ use phaser::{Durable, Entry, Image, Payload, Phaser};
 use values::{Command, Reply, Stamp, Table};
 
 #[derive(Clone, Debug)]
-pub struct Replica<C> {
+pub(crate) struct Replica<C> {
     pub(crate) phaser: Phaser<C>,
     pub(crate) tables: Tables,
 }

@@ -153,7 +153,7 @@ impl<C: Conduct> Phaser<C> {
             self.drop_message(Dropped::OutdatedBegin, out);
             return self.answer_begun(now, from, out);
         }
-        if self.owes_fork(&[]) && !C::breaks(Breach::ParentErasedBeforeFork) {
+        if self.may_owe_fork() && !C::breaks(Breach::ParentErasedBeforeFork) {
             return self.drop_message(Dropped::OutdatedBegin, out); // a child must be made of what is here first
         }
         if self.is_vital() || base.index.0 >= MOST_INDEX || base.term > self.promised || owned.is_empty() {

@@ -355,8 +355,7 @@ impl<C: Conduct> Phaser<C> {
 
     /// Is the split that makes `child` in this log and still to be applied?
     pub fn awaits_split(&self, child: BucketId) -> bool {
-        let tail = self.log.iter().rev().take_while(|e| e.at.index > self.applied);
-        tail.into_iter().any(|e| matches!(e.payload, Payload::Split { child: c, .. } if c == child))
+        self.tail_splits().any(|(c, _)| c == child)
     }
 
     pub fn government(&self) -> Option<&blueprint::Government> {

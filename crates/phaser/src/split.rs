@@ -102,13 +102,27 @@ impl<C: Conduct> Phaser<C> {
         self.splits.iter().any(|p| !p.registered)
     }
 
-    /// May this replica be erased as far as splits are concerned (R11)? `known_elsewhere` are children that a linearizable
-    /// read shows registered without this node.
-    pub fn owes_fork(&self, known_elsewhere: &[BucketId]) -> bool {
-        let unapplied = self.log.iter().filter(|e| e.at.index > self.applied).any(|e| match e.payload {
-            Payload::Split { child, .. } => !known_elsewhere.contains(&child),
-            Payload::Reign | Payload::Command { .. } => false,
-        });
-        unapplied || self.splits.iter().any(|p| !p.forked && !known_elsewhere.contains(&p.child))
+    /// Is there a child that a linearizable read shows registered with this node, and that is still to be made of what is
+    /// here (R11)? A child that is not registered will be governed by a government that does not name this replica any more.
+    pub fn owes_fork(&self, registered_here: &[BucketId]) -> bool {
+        let unapplied = self.tail_splits().any(|(child, _)| registered_here.contains(&child));
+        unapplied || self.splits.iter().any(|p| !p.forked && registered_here.contains(&p.child))
+    }
+
+    /// May the log be thrown away to begin anew? Not while a child may have to be made of it: the view must be at least as
+    /// new as the order, and show none.
+    pub(crate) fn may_owe_fork(&self) -> bool {
+        let Some(view) = &self.known else { return self.tail_splits().next().is_some() };
+        let old = view.government.term < self.promised;
+        self.tail_splits().any(|split| old || view.children.contains(&split)) || self.splits.iter().any(|p| !p.forked)
+    }
+
+    /// Splits that are still to be applied.
+    pub(crate) fn tail_splits(&self) -> impl Iterator<Item = (BucketId, Position)> {
+        let tail = self.log.iter().rev().take_while(|e| e.at.index > self.applied);
+        tail.filter_map(|e| match e.payload {
+            Payload::Split { child, .. } => Some((child, e.at)),
+            Payload::Reign | Payload::Command { .. } => None,
+        })
     }
 }

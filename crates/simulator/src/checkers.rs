@@ -269,12 +269,13 @@ impl<C: Conduct> World<C> {
         }
         for host in &self.hosts {
             let Some(node) = host.node() else { return Err(format!("{} is down", host.id)) };
-            for (bucket, _) in node.phasers() {
+            for (bucket, phaser) in node.phasers() {
                 let Some(known) = blueprint.buckets.get(&bucket) else {
                     return Err(format!("{bucket} on {} is not registered", host.id));
                 };
                 if known.government().is_none_or(|g| g.named(host.id).is_none()) {
-                    return Err(format!("{bucket} on {} is not erased", host.id));
+                    let owes = phaser.owes_fork(&[]);
+                    return Err(format!("{bucket} on {} is not erased (owes a fork: {owes}): {:?}", host.id, phaser.status()));
                 }
             }
         }

@@ -440,7 +440,6 @@ impl<C: Conduct> World<C> {
         let durable = target.disk.settled.clone();
         let node = Node::recover(target.id, self.config.clone(), durable, seed, now, &mut out);
         target.process = Process::Up(Box::new(node));
-        target.disk.settled.lost.clear(); // said once; the process knows
         let life = target.life;
         let id = target.id;
         self.checkers.on_restart(id);
