@@ -23,8 +23,10 @@ impl<C: Conduct> Node<C> {
     pub(crate) fn look_for_unneeded(&mut self, now: Instant, out: &mut Vec<Output>) {
         let unneeded: Vec<(BucketId, Term)> = self
             .replicas
-            .keys()
-            .filter_map(|bucket| Some((*bucket, Self::unnamed_in(&self.blueprint, *bucket, self.id)?)))
+            .iter()
+            // One that a coming blueprint named is not judged by the present one.
+            .filter(|(_, r)| r.phaser.me().incarnation.0 <= self.blueprint.epoch.0)
+            .filter_map(|(bucket, _)| Some((*bucket, Self::unnamed_in(&self.blueprint, *bucket, self.id)?)))
             .collect();
         self.unneeded.retain(|bucket, mark| {
             unneeded.contains(&(*bucket, mark.term)) || (mark.condemned.is_some() && C::breaks(Breach::ReenlistedBeforeErase))
@@ -81,6 +83,9 @@ impl<C: Conduct> Node<C> {
         let Some(mark) = self.unneeded.get_mut(&bucket) else { return };
         let Some(replica) = self.replicas.get(&bucket) else { return };
         let term = mark.term;
+        if now.since(mark.since) < self.config.grace || replica.phaser.me().incarnation.0 > read.epoch.0 {
+            return; // an answer to an older question
+        }
         if Self::unnamed_in(read, bucket, self.id) != Some(term) {
             return;
         }

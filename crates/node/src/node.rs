@@ -107,7 +107,7 @@ impl<C: Conduct> Node<C> {
             unneeded: BTreeMap::new(),
             requests: BTreeMap::new(),
             hops: BTreeMap::new(),
-            next_ticket: 0,
+            next_ticket: seed >> 1, // an answer meant for an earlier process must not find its number here
             asked: BTreeMap::new(),
             next_ask: 0,
             touched: BTreeSet::new(),
@@ -188,6 +188,11 @@ impl<C: Conduct> Node<C> {
         let Some(replica) = self.replicas.get(&bucket) else { return Vec::new() };
         let stands = |slot| replica.phaser.stands_at(slot);
         replica.tables.iter().filter_map(|(slot, table)| Some((slot, stands(slot)?, table.fingerprint()))).collect()
+    }
+
+    /// The table of one slot, for whoever wants to see why two of them differ.
+    pub fn table(&self, bucket: BucketId, slot: Slot) -> Option<&values::Table> {
+        self.replicas.get(&bucket)?.tables.get(slot)
     }
 
     /// Steps one phaser and carries out what it decided.

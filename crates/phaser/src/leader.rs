@@ -230,7 +230,8 @@ impl<C: Conduct> Phaser<C> {
         let nonce = self.nonce + 1;
         let Role::Leading(leader) = &mut self.role else { return };
         let asked_lately = leader.confirming.is_some_and(|(_, sent)| now.since(sent) < self.config.retry);
-        if leader.government.heirs.is_empty() || asked_lately || !leader.serving {
+        let confirmed = leader.confirmed > now; // then it is something else that the read waits for
+        if leader.government.heirs.is_empty() || asked_lately || confirmed || !leader.serving {
             return;
         }
         leader.confirming = Some((nonce, now));
@@ -316,10 +317,24 @@ impl<C: Conduct> Phaser<C> {
             | Message::Fill { .. }
             | Message::Abdicate { .. } => unreachable!("only answers come here"),
         }
+        self.learn_commit_from(now, from, out);
         self.try_commit(now, out);
         self.send_images(now, out);
         self.try_seat(now, out);
         self.serve_waiting_reads(now, out);
+    }
+
+    /// What another replica has applied is committed, and what it proved equal is here too. A primary that restarted may
+    /// know less than that: below the minimum it would otherwise never get further, because its tables would be older
+    /// than the log of the very candidate that it must fill to get there.
+    fn learn_commit_from(&mut self, now: Instant, from: Member, out: &mut Outbox) {
+        let Role::Leading(leader) = &mut self.role else { return };
+        let Some(peer) = leader.peer(from) else { return };
+        let known = peer.upto.map_or(Index(0), |upto| upto.min(peer.progress.applied));
+        if known > self.commit {
+            self.commit = known;
+            self.apply(now, out);
+        }
     }
 
     /// R5: counted from the sending of what was answered.

@@ -536,11 +536,16 @@ impl<C: Conduct> Phaser<C> {
         }
     }
 
-    /// The log is cut only up to the smallest `as_of` on disk, and never before a child that it must still make.
+    /// The log is cut only up to the smallest `as_of` on disk. Slots that a split took away were not saved with this
+    /// checkpoint: as long as their child may have to be made again nothing is cut, and then the split goes too. (Cutting
+    /// up to somewhere before the split would leave their tables older than the log: a child forked from that after a
+    /// restart lacks what lies between.)
     fn cut(&mut self, as_of: Index) {
-        let parted = self.splits.iter().filter(|s| !(s.registered && s.forked)).map(|s| s.at.index.prev());
+        if self.splits.iter().any(|s| !s.registered || !s.forked) {
+            return;
+        }
         let kept = Index(as_of.0.saturating_sub(self.config.keep_entries));
-        let upto = parted.fold(kept, Index::min);
+        let upto = self.splits.iter().map(|s| s.at.index).fold(kept, Index::max);
         if upto <= self.log.base().index || upto > self.applied {
             return;
         }

@@ -39,7 +39,8 @@ impl<C: Conduct> Phaser<C> {
     }
 
     pub(crate) fn apply_split(&mut self, now: Instant, child: BucketId, slots: SlotSet, entry: &Entry, out: &mut Outbox) {
-        let whole = self.is_whole();
+        // A replica that came later never held these slots: of that no child can be made.
+        let whole = self.is_whole() && slots.is_subset(&self.owned);
         let slots_gone = slots.clone();
         self.disown(&slots);
         let registered =

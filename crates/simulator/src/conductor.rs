@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use blueprint::{BucketId, Change, Command as Proposal, Conduct, Fate, Government, Member, NodeId};
 
-use crate::plan::{MILLI, SECOND};
+use crate::plan::{Fault, MILLI, SECOND};
 use crate::rng::Rng;
 use crate::tally::{Move, Participant};
 use crate::world::{Event, World};
@@ -171,9 +171,11 @@ impl<C: Conduct> World<C> {
 
     fn departure(&mut self, government: &Government) -> Option<Change> {
         let fate = |gone| if gone { Fate::Lost } else { Fate::Leaves };
+        let led = self.responds(government.primary.node);
         for secondary in &government.secondaries {
             let gone = self.is_gone(secondary.node);
-            if gone || self.is_suspect(secondary.node) {
+            // Nobody is dismissed on behalf of a primary that is silent itself: it may be the only copy left.
+            if gone || (led && self.is_suspect(secondary.node)) {
                 return Some(Change::Dismiss { secondary: *secondary, fate: fate(gone) });
             }
         }
@@ -220,7 +222,9 @@ impl<C: Conduct> World<C> {
             }
             (8, _, Some(old)) => vec![Step::Dismiss(old)],
             (9, _, Some(_)) => {
-                let min = if government.min_in_sync == 1 { 2 } else { 1 };
+                // A minimum of one means that one copy is enough: then none may be destroyed.
+                let destructive = self.plan.faults.has(Fault::Wipe) || self.plan.faults.has(Fault::Damage);
+                let min = if government.min_in_sync == 1 || destructive { 2 } else { 1 };
                 if min <= self.plan.replicas {
                     self.succeed(bucket, &government, Change::SetMinInSync { min });
                 }

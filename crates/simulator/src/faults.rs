@@ -226,12 +226,7 @@ impl<C: Conduct> World<C> {
         for bucket in blueprint.buckets.values() {
             let Some(government) = bucket.government() else { continue };
             let copies = government.members().chain(government.heirs.iter().copied());
-            let held_elsewhere = copies.filter(|m| m.node != me).any(|m| {
-                self.index.get(&m.node).is_some_and(|i| {
-                    let replica = self.hosts[*i].disk.settled.replicas.get(&bucket.id);
-                    replica.is_some_and(|durable| durable.me == m)
-                })
-            });
+            let held_elsewhere = copies.filter(|m| m.node != me).any(|m| self.holds(m, bucket.id));
             let part = government.members().any(|m| m.node == me) || government.heirs.iter().any(|h| h.node == me);
             if part && !held_elsewhere {
                 vital.push(bucket.id);

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-use blueprint::{Blueprint, BucketId, Command as Proposal, Conduct, Epoch, NodeId};
+use blueprint::{Blueprint, BucketId, Change, Command as Proposal, Conduct, Epoch, Member, NodeId};
 use node::{Answer, BatchId, Door, Input, Node, NodeRecord, Origin, Output, PeerMessage, RequestId};
 use values::Command;
 
@@ -553,6 +553,9 @@ impl<C: Conduct> World<C> {
                 return Ok(());
             }
         }
+        if self.would_orphan(&command) {
+            return Ok(());
+        }
         let before = self.meta.blueprint.epoch;
         let result = self.meta.apply::<C>(&command);
         self.trace.line(self.time, usize::MAX, || format!("{command:?} -> {result:?}"));
@@ -637,6 +640,25 @@ impl<C: Conduct> World<C> {
         }
         self.push_to_all();
         self.clients.wind_down();
+    }
+
+    /// Whoever names a successor has heard from it, and whoever dismisses a secondary has heard from the primary: the
+    /// directory says who holds what. Otherwise a live copy could be sent away in favour of a dead one.
+    fn would_orphan(&self, command: &Proposal) -> bool {
+        let Proposal::Succeed { bucket, change, .. } = command else { return false };
+        match change {
+            Change::Usurp { to, .. } => !self.holds(*to, *bucket),
+            Change::Dismiss { secondary, .. } => {
+                self.holds(*secondary, *bucket) && !self.government(*bucket).is_some_and(|g| self.holds(g.primary, *bucket))
+            }
+            _ => false,
+        }
+    }
+
+    /// Is this very replica safe on its node's disk?
+    pub(crate) fn holds(&self, member: Member, bucket: BucketId) -> bool {
+        let durable = self.index.get(&member.node).and_then(|i| self.hosts[*i].disk.settled.replicas.get(&bucket));
+        durable.is_some_and(|d| d.me == member)
     }
 
     pub fn government(&self, bucket: BucketId) -> Option<&blueprint::Government> {

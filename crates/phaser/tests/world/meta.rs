@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use blueprint::{BucketId, Change, Epoch, Government, Incarnation, Position, SlotSet, Term, Unlawful};
+use blueprint::{BucketId, Change, Epoch, Government, Incarnation, NodeId, Position, SlotSet, Term, Unlawful};
 use phaser::{Input, View};
 
 use super::show::{self, Kind};
@@ -58,6 +58,13 @@ impl Meta {
         self.buckets.get(&bucket).map(|b| &b.government)
     }
 
+    /// The registered children of a bucket that have a part on this node.
+    pub(super) fn children_on(&self, bucket: BucketId, node: NodeId) -> Vec<BucketId> {
+        let children = self.buckets.get(&bucket).map(|b| b.children.as_slice()).unwrap_or_default();
+        let named = |child: &BucketId| self.government(*child).is_some_and(|g| g.named(node).is_some());
+        children.iter().map(|(child, _)| *child).filter(named).collect()
+    }
+
     pub(super) fn slots(&self, bucket: BucketId) -> SlotSet {
         self.buckets.get(&bucket).map(|b| b.slots.clone()).unwrap_or_default()
     }
@@ -98,10 +105,11 @@ impl World {
     }
 
     /// A change that somebody other than the primary asked for.
-    pub(super) fn meta_change(&mut self, bucket: BucketId, change: &Change) -> Result<(), String> {
-        self.meta.succeed(bucket, None, change).map_err(|why| why.to_string())?;
-        self.show_government(bucket);
-        Ok(())
+    pub(super) fn meta_change(&mut self, bucket: BucketId, change: &Change) {
+        match self.meta.succeed(bucket, None, change) {
+            Ok(()) => self.show_government(bucket),
+            Err(why) => self.say(Kind::News, format!("meta{} refuses: {why}", Suffix(bucket))),
+        }
     }
 
     /// The oldest proposal arrives. Whoever made it hears only if it was refused.
@@ -127,6 +135,12 @@ impl World {
     /// The oldest proposal never arrives.
     pub(super) fn meta_lose(&mut self) -> Result<(), String> {
         self.meta.proposals.pop_front().map(|_| ()).ok_or_else(|| "nothing was proposed".to_owned())
+    }
+
+    pub(super) fn meta_elsewhere(&mut self) -> Result<(), String> {
+        self.meta.epoch = self.meta.epoch.next();
+        self.show_government(FIRST_BUCKET);
+        Ok(())
     }
 
     pub(super) fn meta_register(&mut self) -> Result<(), String> {

@@ -213,10 +213,21 @@ impl World {
 
     /// What is under way is safe. Returns whether there was anything.
     fn sync(&mut self, actor: Actor) -> bool {
-        let Some(replica) = self.replicas.get_mut(&actor) else { return false };
-        let Some((upto, _)) = replica.under_way.last() else { return false };
-        let upto = *upto;
-        replica.safe.extend(replica.under_way.drain(..).map(|(_, record)| record));
+        let last = self.replicas.get(&actor).and_then(|r| r.under_way.last());
+        last.map(|(id, _)| *id).is_some_and(|upto| self.sync_upto(actor, upto))
+    }
+
+    /// The same, of the oldest write only.
+    fn sync_first(&mut self, actor: Actor) -> bool {
+        let first = self.replicas.get(&actor).and_then(|r| r.under_way.first());
+        first.map(|(id, _)| *id).is_some_and(|upto| self.sync_upto(actor, upto))
+    }
+
+    fn sync_upto(&mut self, actor: Actor, upto: WriteId) -> bool {
+        let replica = self.replicas.get_mut(&actor).expect("it has writes under way");
+        let (safe, rest) = replica.under_way.drain(..).partition::<Vec<_>, _>(|(id, _)| *id <= upto);
+        replica.safe.extend(safe.into_iter().map(|(_, record)| record));
+        replica.under_way = rest;
         let parent = replica.parent.take();
         self.step(actor, Input::Written { upto });
         self.step(actor, Input::Flush);
@@ -230,10 +241,19 @@ impl World {
         let now = self.now(actor.node);
         let Some(replica) = self.replicas.get_mut(&actor) else { return };
         let Some(phaser) = &mut replica.phaser else { return };
+        let request = match &input {
+            Input::Write { ticket, .. } | Input::Read { ticket, .. } => Some(*ticket),
+            _ => None,
+        };
+        let waited = phaser.status().backlog;
         let mut out = Outbox::default();
         phaser.step(now, input, &mut out);
         phaser.check_invariants();
         replica.me = phaser.me();
+        let waits = phaser.status().backlog > waited;
+        if let Some(ticket) = request.filter(|_| waits) {
+            self.say(Kind::News, format!("{} lets {} wait", self.name(actor), self.requests[ticket.0 as usize]));
+        }
         self.do_all(actor, out);
     }
 
@@ -410,27 +430,31 @@ impl World {
         let Some(phaser) = self.replicas.get(&actor).and_then(|r| r.phaser.as_ref()) else {
             return format!("{name} is down");
         };
-        let role = match (phaser.leads(), phaser.waits_for()) {
-            (Some((term, true)), _) => format!("serves in {term}"),
-            (Some((term, false)), _) => format!("leads {term}"),
-            (None, Some(_)) => "waits".to_owned(),
-            (None, None) => "follows".to_owned(),
-        };
-        let log = list(phaser.log().iter().map(|e| e.at));
-        let base = phaser.log().base();
-        let (promised, commit, applied) = (phaser.promised(), phaser.commit(), phaser.applied());
-        let mut line = format!("{name} {role}: promised {promised}, log {base} | {log}, commit {commit}, applied {applied}");
-        if let Some(until) = phaser.reads_until() {
-            line += &format!(", reads until {}", moment(until));
+        let status = phaser.status();
+        let (base, log) = (phaser.log().base(), list(phaser.log().iter().map(|e| e.at)));
+        let (promised, commit, applied) = (status.promised, status.commit, status.applied);
+        let term = status.term.map(|term| format!(" {term}")).unwrap_or_default();
+        let mut line = format!("{name} {}{term}", if status.serving { "serving" } else { status.role });
+        line += &format!(": promised {promised}, log {base} | {log}, commit {commit}, applied {applied}");
+        for (who, until) in &status.leases {
+            line += &match *until {
+                Instant::ZERO => format!(", no lease of {}", member(*who)),
+                until => format!(", lease of {} until {}", member(*who), moment(until)),
+            };
         }
-        if let Some(why) = phaser.waits_for() {
+        if status.abstains_until > self.now(actor.node) {
+            line += &format!(", abstains until {}", moment(status.abstains_until));
+        }
+        if !status.missing.is_empty() {
+            line += &format!(", misses {}", status.missing);
+        }
+        if let Some(why) = status.waits_for {
             line += &format!(", waits for {why}");
         }
-        if !phaser.is_whole() {
-            line += ", is not whole";
-        }
-        if phaser.owes_fork(&[]) {
-            line += ", owes a fork";
+        for child in self.meta.children_on(actor.bucket, actor.node) {
+            if phaser.owes_fork(&[child]) {
+                line += &format!(", owes a fork of {child}");
+            }
         }
         line
     }

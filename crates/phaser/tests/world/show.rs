@@ -21,8 +21,8 @@ pub(super) fn member(member: Member) -> String {
 /// On the clock of whoever says it, in milliseconds.
 pub(super) fn moment(instant: Instant) -> String {
     match instant {
-        Instant::ZERO => "never".to_owned(),
-        Instant::NEVER => "ever".to_owned(),
+        Instant::ZERO => "@-".to_owned(),
+        Instant::NEVER => "the end of time".to_owned(),
         Instant(micros) => {
             let micros = micros as i64 - ORIGIN.0 as i64;
             if micros % 1000 == 0 { format!("@{}", micros / 1000) } else { format!("@{:.3}", micros as f64 / 1000.0) }

@@ -12,10 +12,12 @@
 //! | `settle [with meta]` | everything is delivered until nobody has anything to say; no time passes |
 //! | `tick 100ms [n2=90ms]` | time passes, on n2 less of it; whoever is due is woken, once |
 //! | `run 1s [with meta]` | time passes in steps of 10 ms, and everything settles in between |
-//! | `slow n2`, `sync n2`, `fast n2` | from now on writes of n2 wait for `sync` |
+//! | `slow n2`, `sync n2`, `fast n2` | from now on writes of n2 wait for `sync`; `sync n2 first`: only the oldest one is safe |
 //! | `crash n2 [lose=all\|none\|1,3]`, `restart n2` | of what was not synced all, none or the 1st and 3rd record are lost |
+//! | `erase n3` | its replica is gone for good; named again, it begins with nothing |
 //! | `meta enlist n4`, `drop n4`, `dismiss n3 [stalled\|lost]`, `usurp n2 [lost]`, `renew n1`, `disown n3`, `min 1` | the blueprint changes |
-//! | `meta accept`, `meta refuse`, `meta lose` | what becomes of the oldest proposal |
+//! | `meta accept`, `meta refuse`, `meta lose [8]` | what becomes of the oldest proposal (or proposals) |
+//! | `meta elsewhere` | the blueprint changes, but nothing about these buckets |
 //! | `meta register` | the blueprint learns of the oldest split |
 //! | `view n1 n2`, `view all` | they see the blueprint as it is now |
 //! | `told n1` | its oldest question is answered |
@@ -77,11 +79,22 @@ impl World {
                 self.sync_node(node_id(who)?);
                 Ok(())
             }
+            ("sync", [who]) if who.contains('.') => {
+                self.sync(actor(who)?);
+                Ok(())
+            }
             ("sync", [who]) => {
                 self.sync_node(node_id(who)?);
                 Ok(())
             }
+            ("sync", [who, "first"]) => {
+                self.sync_first(actor(who)?);
+                Ok(())
+            }
             ("crash", [who, lose @ ..]) => self.crash_node(node_id(who)?, lose),
+            ("erase", [who]) => {
+                self.replicas.remove(&actor(who)?).map(|_| ()).ok_or_else(|| "it has nothing".to_owned())
+            }
             ("restart", [who]) => self.restart_node(node_id(who)?),
             ("meta", what) => self.meta_verb(what),
             ("view", who) => {
@@ -206,9 +219,10 @@ impl World {
         };
         self.flight.insert(link, queue);
         if chosen.is_empty() {
-            return Err("nothing is under way there".to_owned());
+            self.lines.push(format!("nothing is under way from {} to {}", link.0, link.1));
+        } else {
+            self.deliver(link, chosen);
         }
-        self.deliver(link, chosen);
         Ok(())
     }
 
@@ -294,6 +308,11 @@ impl World {
             ["accept"] => return self.meta_accept(),
             ["refuse"] => return self.meta_refuse(),
             ["lose"] => return self.meta_lose(),
+            ["lose", times] => {
+                let times: usize = times.parse().map_err(|_| "a number")?;
+                return (0..times).try_for_each(|_| self.meta_lose());
+            }
+            ["elsewhere"] => return self.meta_elsewhere(),
             ["register"] => return self.meta_register(),
             ["enlist", who] => {
                 self.add_node(node_id(who)?);
@@ -307,7 +326,8 @@ impl World {
             ["min", min] => Change::SetMinInSync { min: min.parse().map_err(|_| "a number")? },
             _ => return Err("there is no such change".to_owned()),
         };
-        self.meta_change(bucket, &change)
+        self.meta_change(bucket, &change);
+        Ok(())
     }
 
     fn node(&mut self, who: &str) -> Result<&mut super::Node, String> {

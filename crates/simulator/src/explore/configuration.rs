@@ -42,6 +42,7 @@ pub enum Prelude {
     EnlistUnseen,
     /// The last secondary is dismissed.
     Dismiss,
+    Split,
     Tick,
 }
 
@@ -110,7 +111,7 @@ const PLAIN: Configuration = Configuration {
     splittable: false,
     slow_disk: false,
     slow_meta: false,
-    duplicates: false,
+    duplicates: true,
     stalls: false,
     checkpoints: false,
     fates: &[Fate::Leaves],
@@ -129,13 +130,13 @@ pub fn configurations() -> Vec<Configuration> {
         },
         Configuration {
             name: "two-members-usurp",
-            budget: Budget { ticks: 2, writes: 2, changes: 2, usurps: 1, ..NOTHING },
+            budget: Budget { ticks: 2, writes: 2, changes: 1, usurps: 1, ..NOTHING },
             ..PLAIN
         },
         Configuration {
-            name: "restart",
-            slow_disk: true,
-            budget: Budget { ticks: 1, crashes: 1, writes: 3, changes: 2, usurps: 1, ..NOTHING },
+            name: "two-members-duplicates",
+            duplicates: true,
+            budget: Budget { ticks: 1, writes: 1, changes: 1, usurps: 1, ..NOTHING },
             ..PLAIN
         },
         Configuration {
@@ -144,11 +145,16 @@ pub fn configurations() -> Vec<Configuration> {
             ..PLAIN
         },
         Configuration {
+            name: "hand-over-back",
+            budget: Budget { ticks: 2, changes: 3, usurps: 1, renewals: 1, hand_overs: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
             name: "grow",
             members: 1,
             spare: true,
             prelude: &[Prelude::Enlist],
-            budget: Budget { ticks: 1, writes: 2, changes: 2, usurps: 1, ..NOTHING },
+            budget: Budget { ticks: 1, crashes: 1, writes: 2, changes: 2, usurps: 1, ..NOTHING },
             ..PLAIN
         },
         Configuration {
@@ -157,7 +163,20 @@ pub fn configurations() -> Vec<Configuration> {
             spare: true,
             checkpoints: true,
             prelude: &[Prelude::Write, Prelude::EnlistUnseen],
-            budget: Budget { ticks: 1, writes: 1, changes: 2, usurps: 1, ..NOTHING },
+            budget: Budget { ticks: 2, writes: 1, changes: 2, usurps: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "refill",
+            checkpoints: true,
+            fates: &[Fate::Stalled],
+            budget: Budget { ticks: 2, writes: 2, changes: 3, dismissals: 1, usurps: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "heirs-tail",
+            min_in_sync: 2,
+            budget: Budget { ticks: 2, writes: 1, changes: 2, usurps: 2, ..NOTHING },
             ..PLAIN
         },
         Configuration {
@@ -165,11 +184,42 @@ pub fn configurations() -> Vec<Configuration> {
             spare: true,
             min_in_sync: 2,
             prelude: &[Prelude::Enlist],
-            budget: Budget { ticks: 1, writes: 1, reads: 1, changes: 3, usurps: 1, dismissals: 1, ..NOTHING },
+            budget: Budget { ticks: 1, writes: 1, changes: 3, usurps: 1, dismissals: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "heirs-reign",
+            spare: true,
+            min_in_sync: 2,
+            prelude: &[Prelude::Enlist, Prelude::Dismiss, Prelude::Tick],
+            budget: Budget { ticks: 1, reads: 1, changes: 2, usurps: 1, ..NOTHING },
             ..PLAIN
         },
         Configuration {
             name: "split",
+            splittable: true,
+            budget: Budget { ticks: 1, writes: 1, splits: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "split-grow",
+            members: 1,
+            spare: true,
+            splittable: true,
+            prelude: &[Prelude::Enlist],
+            budget: Budget { ticks: 1, writes: 1, changes: 2, usurps: 1, splits: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "split-restart",
+            splittable: true,
+            slow_disk: true,
+            prelude: &[Prelude::Split],
+            budget: Budget { ticks: 1, crashes: 1, writes: 1, changes: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "split-usurp",
             splittable: true,
             budget: Budget { ticks: 1, writes: 1, changes: 1, usurps: 1, splits: 1, ..NOTHING },
             ..PLAIN
@@ -177,7 +227,19 @@ pub fn configurations() -> Vec<Configuration> {
         Configuration {
             name: "three-members",
             members: 3,
-            budget: Budget { ticks: 1, writes: 1, changes: 1, usurps: 1, ..NOTHING },
+            budget: Budget { ticks: 1, crashes: 1, writes: 1, changes: 1, usurps: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "three-members-twice",
+            members: 3,
+            budget: Budget { ticks: 1, writes: 1, changes: 2, usurps: 1, renewals: 1, dismissals: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "restart",
+            slow_disk: true,
+            budget: Budget { ticks: 1, crashes: 1, writes: 2, changes: 3, usurps: 1, ..NOTHING },
             ..PLAIN
         },
     ]

@@ -162,12 +162,15 @@ impl<'a, C: Conduct + Hash> Search<'a, C> {
             changes: 8,
             dismissals: 1,
             enlistments: 1,
+            splits: 1,
             ticks: u8::from(act == Prelude::Tick),
             ..Budget::default()
         };
         let spare = NodeId(self.explorer.configuration.nodes() as u64);
         let wanted = |action: &Action| match (act, action) {
-            (Prelude::Write, Action::Write { .. }) | (Prelude::Tick, Action::Tick) => true,
+            (Prelude::Write, Action::Write { .. })
+            | (Prelude::Tick, Action::Tick)
+            | (Prelude::Split, Action::Split { .. }) => true,
             (Prelude::Enlist | Prelude::EnlistUnseen, Action::Change { change: Change::Enlist { node }, .. }) => *node == spare,
             (Prelude::Dismiss, Action::Change { change: Change::Dismiss { .. }, .. }) => true,
             _ => false,
