@@ -29,7 +29,8 @@ impl<C: Conduct> Node<C> {
             .filter_map(|(bucket, _)| Some((*bucket, Self::unnamed_in(&self.blueprint, *bucket, self.id)?)))
             .collect();
         self.unneeded.retain(|bucket, mark| {
-            unneeded.contains(&(*bucket, mark.term)) || (mark.condemned.is_some() && C::breaks(Breach::ReenlistedBeforeErase))
+            unneeded.contains(&(*bucket, mark.term))
+                || (mark.condemned.is_some() && C::breaks(Breach::ReenlistedBeforeErase))
         });
         for (bucket, term) in unneeded {
             let epoch = self.blueprint.epoch;

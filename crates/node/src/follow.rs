@@ -74,7 +74,8 @@ impl<C: Conduct> Node<C> {
 
     /// A replica of this child will be made of what is here.
     fn awaits_fork(&self, child: BucketId) -> bool {
-        self.replicas.values().any(|r| r.phaser.awaits_split(child)) || self.deferred.iter().any(|(_, f, _)| f.child == child)
+        self.replicas.values().any(|r| r.phaser.awaits_split(child))
+            || self.deferred.iter().any(|(_, f, _)| f.child == child)
     }
 
     /// Named, and nothing here.
@@ -100,7 +101,15 @@ impl<C: Conduct> Node<C> {
     }
 
     /// `whole` are the slots that are known to be empty; the others are missing.
-    fn found_empty(&mut self, now: Instant, bucket: &Bucket, me: Member, promised: Term, base: Position, whole: SlotSet) {
+    fn found_empty(
+        &mut self,
+        now: Instant,
+        bucket: &Bucket,
+        me: Member,
+        promised: Term,
+        base: Position,
+        whole: SlotSet,
+    ) {
         let image = Image { as_of: base.index, covered: whole, ..Image::default() };
         let owned = bucket.slots.clone();
         let founding = Founding { me, promised, base, clock: 0, owned, image, abstain_until: Instant::ZERO };

@@ -26,38 +26,88 @@ pub enum Door {
 
 #[derive(Clone, Debug)]
 pub enum Input {
-    Peer { from: NodeId, message: PeerMessage },
-    Client { request: RequestId, command: Command, door: Door },
+    Peer {
+        from: NodeId,
+        message: PeerMessage,
+    },
+    Client {
+        request: RequestId,
+        command: Command,
+        door: Door,
+    },
     /// A blueprint that somebody pushed; possibly an old one.
     Blueprint(Arc<Blueprint>),
     /// The answer to `ReadMeta`: a linearizable read, begun after it was asked for, and who has echoed what.
-    MetaRead { id: u64, blueprint: Arc<Blueprint>, echoes: Arc<BTreeMap<NodeId, Epoch>> },
+    MetaRead {
+        id: u64,
+        blueprint: Arc<Blueprint>,
+        echoes: Arc<BTreeMap<NodeId, Epoch>>,
+    },
     /// A proposal was refused.
-    Rejected { bucket: BucketId, term: Term },
+    Rejected {
+        bucket: BucketId,
+        term: Term,
+    },
     /// A read whose lease ran out before its answer could leave.
-    Late { origin: Origin, command: Command },
-    HandOver { bucket: BucketId, to: NodeId },
-    Split { bucket: BucketId, child: BucketId, slots: SlotSet },
-    Written { upto: BatchId },
-    Wall { micros: u64 },
+    Late {
+        origin: Origin,
+        command: Command,
+    },
+    HandOver {
+        bucket: BucketId,
+        to: NodeId,
+    },
+    Split {
+        bucket: BucketId,
+        child: BucketId,
+        slots: SlotSet,
+    },
+    Written {
+        upto: BatchId,
+    },
+    Wall {
+        micros: u64,
+    },
     Flush,
     Wake,
 }
 
 #[derive(Clone, Debug)]
 pub enum Output {
-    Send { to: NodeId, message: PeerMessage },
-    Write { id: BatchId, records: Vec<NodeRecord> },
-    Answer { origin: Origin, answer: Answer },
+    Send {
+        to: NodeId,
+        message: PeerMessage,
+    },
+    Write {
+        id: BatchId,
+        records: Vec<NodeRecord>,
+    },
+    Answer {
+        origin: Origin,
+        answer: Answer,
+    },
     /// May leave only until `good_until`, by a clock reading taken after this; else it comes back as `Late`.
-    Read { origin: Origin, command: Command, answer: Answer, good_until: Instant },
+    Read {
+        origin: Origin,
+        command: Command,
+        answer: Answer,
+        good_until: Instant,
+    },
     Propose(Proposal),
-    ReadMeta { id: u64 },
+    ReadMeta {
+        id: u64,
+    },
     /// This node acts on that epoch now.
     Echo(Epoch),
     /// A replica was erased (R11).
-    Erased { bucket: BucketId, incarnation: Incarnation },
-    Event { bucket: BucketId, event: Event },
+    Erased {
+        bucket: BucketId,
+        incarnation: Incarnation,
+    },
+    Event {
+        bucket: BucketId,
+        event: Event,
+    },
 }
 
 /// Who waits for an answer.
@@ -82,18 +132,33 @@ pub enum Answer {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PeerMessage {
-    Bucket { bucket: BucketId, envelope: Envelope },
+    Bucket {
+        bucket: BucketId,
+        envelope: Envelope,
+    },
     /// A request passed on to the primary.
-    Hop { id: u64, hops: u8, command: Command },
-    HopAnswer { id: u64, answer: Answer },
+    Hop {
+        id: u64,
+        hops: u8,
+        command: Command,
+    },
+    HopAnswer {
+        id: u64,
+        answer: Answer,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NodeRecord {
     /// The newest epoch acted on (R11).
     Epoch(Epoch),
-    Bucket { bucket: BucketId, record: Record },
-    Erase { bucket: BucketId },
+    Bucket {
+        bucket: BucketId,
+        record: Record,
+    },
+    Erase {
+        bucket: BucketId,
+    },
 }
 
 /// What a node finds in its data directory.

@@ -94,7 +94,14 @@ pub(crate) enum Asked {
 }
 
 impl<C: Conduct> Node<C> {
-    pub fn recover(id: NodeId, config: Config, durable: NodeDurable, seed: u64, now: Instant, out: &mut Vec<Output>) -> Self {
+    pub fn recover(
+        id: NodeId,
+        config: Config,
+        durable: NodeDurable,
+        seed: u64,
+        now: Instant,
+        out: &mut Vec<Output>,
+    ) -> Self {
         let mut node = Self {
             id,
             epoch: durable.epoch,
@@ -144,7 +151,9 @@ impl<C: Conduct> Node<C> {
             Input::Rejected { bucket, term } => self.drive(now, bucket, phaser::Input::Rejected { term }, out),
             Input::Late { origin, command } => self.route(now, Pending::new(origin, command, 0), out),
             Input::HandOver { bucket, to } => self.drive(now, bucket, phaser::Input::HandOver { to }, out),
-            Input::Split { bucket, child, slots } => self.drive(now, bucket, phaser::Input::Split { child, slots }, out),
+            Input::Split { bucket, child, slots } => {
+                self.drive(now, bucket, phaser::Input::Split { child, slots }, out)
+            }
             Input::Written { upto } => self.on_written(now, upto, out),
             Input::Wall { micros } => self.on_wall(now, micros, out),
             Input::Flush => self.on_flush(now, out),
@@ -259,7 +268,11 @@ impl<C: Conduct> Node<C> {
             Out::SendImage { to, term, as_of, slots, bytes } => {
                 let image = replica.tables.image(&slots, as_of, bytes);
                 let size = image.tables.iter().map(|(_, table)| table.len()).sum();
-                later.push(FollowUp::Phaser(phaser::Input::ImageSent { to, slots: image.covered.clone(), bytes: size }));
+                later.push(FollowUp::Phaser(phaser::Input::ImageSent {
+                    to,
+                    slots: image.covered.clone(),
+                    bytes: size,
+                }));
                 let message = phaser::Message::Fill { term, image };
                 let envelope = phaser::Envelope { from: replica.phaser.me(), to, message };
                 out.push(Output::Send { to: to.node, message: PeerMessage::Bucket { bucket, envelope } });

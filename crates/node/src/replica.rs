@@ -51,7 +51,11 @@ impl Tables {
     }
 
     pub(crate) fn encode(&self, slots: &SlotSet) -> Vec<(Slot, Bytes)> {
-        self.slots.iter().filter(|(slot, _)| slots.contains(**slot)).map(|(slot, table)| (*slot, table.encode())).collect()
+        self.slots
+            .iter()
+            .filter(|(slot, _)| slots.contains(**slot))
+            .map(|(slot, table)| (*slot, table.encode()))
+            .collect()
     }
 
     /// The first of `wanted`, up to about `bytes` and at least one that is not empty, as an image.

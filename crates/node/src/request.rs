@@ -40,7 +40,14 @@ impl Pending {
 }
 
 impl<C: Conduct> Node<C> {
-    pub(crate) fn on_client(&mut self, now: Instant, request: RequestId, command: Command, door: Door, out: &mut Vec<Output>) {
+    pub(crate) fn on_client(
+        &mut self,
+        now: Instant,
+        request: RequestId,
+        command: Command,
+        door: Door,
+        out: &mut Vec<Output>,
+    ) {
         let origin = Origin::Client(request);
         if self.requests.len() + self.hops.len() >= self.config.most_requests {
             return out.push(Output::Answer { origin, answer: Answer::TryAgain });
@@ -134,7 +141,13 @@ impl<C: Conduct> Node<C> {
         });
     }
 
-    pub(crate) fn on_applied(&mut self, ticket: Ticket, reply: Option<Reply>, later: &mut Vec<FollowUp>, out: &mut Vec<Output>) {
+    pub(crate) fn on_applied(
+        &mut self,
+        ticket: Ticket,
+        reply: Option<Reply>,
+        later: &mut Vec<FollowUp>,
+        out: &mut Vec<Output>,
+    ) {
         let Some(pending) = self.requests.remove(&ticket) else { return };
         if let Some(read) = pending.then {
             later.push(FollowUp::Route(*read));

@@ -44,7 +44,10 @@ impl Message {
                 *sent = shifted(*sent, now);
                 entries.iter_mut().for_each(strip);
             }
-            Self::Prepared { sent, .. } | Self::Differs { sent, .. } | Self::Beacon { sent, .. } | Self::BeaconAck { sent, .. } => {
+            Self::Prepared { sent, .. }
+            | Self::Differs { sent, .. }
+            | Self::Beacon { sent, .. }
+            | Self::BeaconAck { sent, .. } => {
                 *sent = shifted(*sent, now);
             }
             Self::Begin { clock, .. } => *clock = 0,

@@ -177,7 +177,9 @@ impl Disk {
 
     pub(crate) fn instants(&mut self) -> impl Iterator<Item = &mut Instant> {
         self.held.iter_mut().filter_map(|(_, _, message)| match message {
-            Message::Prepared { sent, .. } | Message::Differs { sent, .. } | Message::BeaconAck { sent, .. } => Some(sent),
+            Message::Prepared { sent, .. } | Message::Differs { sent, .. } | Message::BeaconAck { sent, .. } => {
+                Some(sent)
+            }
             Message::Prepare { .. }
             | Message::Outranked { .. }
             | Message::Beacon { .. }

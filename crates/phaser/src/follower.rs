@@ -99,7 +99,9 @@ impl<C: Conduct> Phaser<C> {
         let base = self.log.base();
         // Up to the base everything is committed, and so the same for every rightful primary.
         if previous.index < base.index {
-            if entries.iter().any(|e| (e.at.index == base.index) != (e.at == base) || (e.at.index > base.index && e.at.term < base.term)) {
+            if entries.iter().any(|e| {
+                (e.at.index == base.index) != (e.at == base) || (e.at.index > base.index && e.at.term < base.term)
+            }) {
                 return Err(());
             }
             entries.retain(|e| e.at.index > base.index);
@@ -173,14 +175,16 @@ impl<C: Conduct> Phaser<C> {
     /// Members and heirs hold what was acknowledged: they are never told to begin anew.
     fn is_vital(&self) -> bool {
         self.known.as_ref().is_some_and(|v| {
-            v.government.term >= self.promised && (v.government.is_member(self.me) || v.government.heirs.contains(&self.me))
+            v.government.term >= self.promised
+                && (v.government.is_member(self.me) || v.government.heirs.contains(&self.me))
         })
     }
 
     fn on_fill(&mut self, now: Instant, from: Member, image: Image, out: &mut Outbox) {
         let wanted = self.missing().difference(&self.unsaved);
         let takes = image.covered.intersection(&wanted);
-        let malformed = image.replaced != image.covered || image.tables.iter().any(|(slot, _)| !image.covered.contains(*slot));
+        let malformed =
+            image.replaced != image.covered || image.tables.iter().any(|(slot, _)| !image.covered.contains(*slot));
         if malformed || image.as_of < self.log.base().index {
             return self.drop_message(if malformed { Dropped::Malformed } else { Dropped::OutdatedImage }, out);
         }

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 
 use blueprint::{Breach, Change, Conduct, Fate, Index, Instant, Member};
 
-use crate::io::{Event, Outbox, Output};
 use crate::handover::HandOver;
+use crate::io::{Event, Outbox, Output};
 use crate::leader::Leader;
 use crate::peer::{Part, Peer};
 use crate::phaser::{Phaser, Role};
@@ -17,11 +17,22 @@ use crate::phaser::{Phaser, Role};
 pub(crate) enum Growth {
     None,
     /// Waits for a fresh read of the blueprint.
-    Asking { candidate: Member, nonce: u64, asked_at: Instant },
+    Asking {
+        candidate: Member,
+        nonce: u64,
+        asked_at: Instant,
+    },
     /// Counts for commits and leases. `level` is the commit index that it must have applied.
-    Joint { candidate: Member, level: Index, since: Instant },
+    Joint {
+        candidate: Member,
+        level: Index,
+        since: Instant,
+    },
     /// As before, and proposed: only a successor ends this. `giving_up` proposes the one without it.
-    Proposed { candidate: Member, giving_up: bool },
+    Proposed {
+        candidate: Member,
+        giving_up: bool,
+    },
 }
 
 impl Growth {
@@ -105,7 +116,8 @@ impl<C: Conduct> Phaser<C> {
                     return;
                 }
                 leader.propose_at = now + retry;
-                let silent = leader.peers.iter().find(|p| p.member == candidate).is_none_or(|p| now.since(p.heard) > stall);
+                let silent =
+                    leader.peers.iter().find(|p| p.member == candidate).is_none_or(|p| now.since(p.heard) > stall);
                 *giving_up |= silent;
                 let change = if *giving_up { Change::Drop { candidate } } else { Change::Seat { candidate, by: me } };
                 out.push(Output::Propose { term: leader.term, change });

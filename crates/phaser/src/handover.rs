@@ -16,9 +16,18 @@ use crate::phaser::{Phaser, Role};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum HandOver {
     None,
-    Draining { to: Member, nonce: u64, told: bool, until: Instant },
+    Draining {
+        to: Member,
+        nonce: u64,
+        told: bool,
+        until: Instant,
+    },
     /// `staying` proposes to go on as before instead: either successor settles it.
-    Proposed { to: Member, staying: bool, since: Instant },
+    Proposed {
+        to: Member,
+        staying: bool,
+        since: Instant,
+    },
 }
 
 impl HandOver {

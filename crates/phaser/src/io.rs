@@ -32,22 +32,49 @@ pub enum Input {
     /// A blueprint newer than any before.
     View(View),
     /// The answer to `Ask`: a linearizable read of the blueprint, begun after it was asked for.
-    Told { nonce: u64, view: View },
+    Told {
+        nonce: u64,
+        view: View,
+    },
     /// A proposal that replaces `term` was refused. It proves nothing about earlier, unanswered attempts (R7).
-    Rejected { term: Term },
-    Write { ticket: Ticket, slot: Slot, body: Bytes },
-    Read { ticket: Ticket, slot: Slot },
+    Rejected {
+        term: Term,
+    },
+    Write {
+        ticket: Ticket,
+        slot: Slot,
+        body: Bytes,
+    },
+    Read {
+        ticket: Ticket,
+        slot: Slot,
+    },
     /// Planned change of primary.
-    HandOver { to: NodeId },
-    Split { child: BucketId, slots: SlotSet },
+    HandOver {
+        to: NodeId,
+    },
+    Split {
+        child: BucketId,
+        slots: SlotSet,
+    },
     /// The child of a fork exists durably, here or by right elsewhere.
-    Forked { child: BucketId },
+    Forked {
+        child: BucketId,
+    },
     /// An image left: these slots, this many bytes.
-    ImageSent { to: Member, slots: SlotSet, bytes: usize },
+    ImageSent {
+        to: Member,
+        slots: SlotSet,
+        bytes: usize,
+    },
     /// Everything up to this write is as safe as the keyspace's durability level asks for.
-    Written { upto: WriteId },
+    Written {
+        upto: WriteId,
+    },
     /// Wall time, in microseconds.
-    Wall { micros: u64 },
+    Wall {
+        micros: u64,
+    },
     /// The end of a batch: send what gathered.
     Flush,
     Wake,
@@ -56,31 +83,70 @@ pub enum Input {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Output {
     Send(Envelope),
-    Write { id: WriteId, records: Vec<Record> },
+    Write {
+        id: WriteId,
+        records: Vec<Record>,
+    },
     /// A write of tables, which only the driver has: `image` lacks its tables. It counts as write `id`.
-    Save { id: WriteId, image: Image },
+    Save {
+        id: WriteId,
+        image: Image,
+    },
     /// Execute this entry on its slot's table, and answer `ticket` with the reply.
-    Apply { entry: Entry, ticket: Option<Ticket> },
+    Apply {
+        entry: Entry,
+        ticket: Option<Ticket>,
+    },
     /// Evaluate this read now; the answer may leave until `good_until`, by a clock reading taken after the evaluation.
-    Serve { ticket: Ticket, clock: u64, good_until: Instant },
-    Refuse { ticket: Ticket, why: Refusal },
+    Serve {
+        ticket: Ticket,
+        clock: u64,
+        good_until: Instant,
+    },
+    Refuse {
+        ticket: Ticket,
+        why: Refusal,
+    },
     /// This request was never appended and may be sent to whoever leads now.
-    Forward { ticket: Ticket },
+    Forward {
+        ticket: Ticket,
+    },
     /// This write was appended and will never be answered here (R12).
-    Uncertain { ticket: Ticket },
+    Uncertain {
+        ticket: Ticket,
+    },
     /// These slots are the child's now: fork their tables, and the replica unless there is one.
     Fork(Fork),
     /// Forget these tables.
-    Discard { slots: SlotSet },
+    Discard {
+        slots: SlotSet,
+    },
     /// Replace these tables.
-    Install { image: Image },
+    Install {
+        image: Image,
+    },
     /// Send tables of some of `slots`, the first ones first, up to about `bytes`, and say so by `ImageSent`.
-    SendImage { to: Member, term: Term, as_of: Index, slots: SlotSet, bytes: usize },
-    Propose { term: Term, change: Change },
+    SendImage {
+        to: Member,
+        term: Term,
+        as_of: Index,
+        slots: SlotSet,
+        bytes: usize,
+    },
+    Propose {
+        term: Term,
+        change: Change,
+    },
     /// Tell the blueprint of a committed split.
-    Register { child: BucketId, slots: SlotSet, at: Position },
+    Register {
+        child: BucketId,
+        slots: SlotSet,
+        at: Position,
+    },
     /// A linearizable read of the blueprint is wanted.
-    Ask { nonce: u64 },
+    Ask {
+        nonce: u64,
+    },
     /// For people and checkers: what just happened.
     Event(Event),
 }

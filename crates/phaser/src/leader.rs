@@ -154,7 +154,10 @@ impl Leader {
     }
 
     pub(crate) fn check_invariants(&self, promised: Term, log: &Log) {
-        assert!(self.term == promised || self.succession.is_some(), "a primary has promised the term that it leads (R4)");
+        assert!(
+            self.term == promised || self.succession.is_some(),
+            "a primary has promised the term that it leads (R4)"
+        );
         assert!(self.reign <= log.last().index, "a rule begins with an entry");
         assert_eq!(self.government.term, self.term);
         for peer in &self.peers {
@@ -163,8 +166,7 @@ impl Leader {
     }
 
     pub(crate) fn instants(&mut self) -> Vec<&mut Instant> {
-        let mut all: Vec<&mut Instant> =
-            alloc::vec![&mut self.confirmed, &mut self.tick_at, &mut self.propose_at];
+        let mut all: Vec<&mut Instant> = alloc::vec![&mut self.confirmed, &mut self.tick_at, &mut self.propose_at];
         all.extend(self.confirming.iter_mut().map(|(_, sent)| sent));
         all.extend(self.delays.values_mut().map(|(_, at)| at));
         all.extend(self.peers.iter_mut().flat_map(Peer::instants));
@@ -277,7 +279,8 @@ impl<C: Conduct> Phaser<C> {
             return self.drop_message(Dropped::LowerTerm, out);
         }
         let Some(peer) = leader.peer(from) else { return self.drop_message(Dropped::UnknownSender, out) };
-        if let Message::Prepared { sent, .. } | Message::BeaconAck { sent, .. } | Message::Differs { sent, .. } = message
+        if let Message::Prepared { sent, .. } | Message::BeaconAck { sent, .. } | Message::Differs { sent, .. } =
+            message
             && sent > now
         {
             return self.drop_message(Dropped::FromTheFuture, out);
@@ -361,6 +364,9 @@ impl<C: Conduct> Phaser<C> {
         // Only an answer to the present probe says anything new: a slow disk may answer several old ones at once.
         let old = peer.probed_from == Instant::ZERO || sent < peer.probed_from;
         let met = peer.upto.is_some_and(|upto| upto >= base.index);
+        if met && !peer.probing && last.index < peer.next.prev() {
+            return peer.probe(peer.upto.expect("they have met").next()); // a frame got lost on the way
+        }
         if peer.begin.is_some() || met || old {
             return;
         }
@@ -502,7 +508,11 @@ impl<C: Conduct> Phaser<C> {
                 peer.advanced = now;
             }
             let unanswered = !peer.probing && peer.upto.is_some() && peer.next.prev() > upto;
-            if unanswered && now.since(peer.sent_at.max(peer.advanced)) >= self.config.retry {
+            // Restarted within this term, it has forgotten what was proved, and takes nothing as committed until it is again.
+            let forgot = peer.upto.is_some() && !peer.probing && peer.progress.applied < upto.min(self.commit);
+            let quiet =
+                now.since(peer.sent_at) >= self.config.retry || now.since(peer.advanced) >= self.config.retry * 4;
+            if (unanswered || forgot) && quiet {
                 peer.probe(upto.next());
             }
             let commit = upto.min(self.commit);

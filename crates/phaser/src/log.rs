@@ -130,7 +130,9 @@ impl Log {
         for entry in entries {
             if entry.at.index.0 >= MOST_INDEX
                 || entry.at.index.0 != before.index.0.wrapping_add(1)
-                || entry.at.term < before.term || entry.at.term > term {
+                || entry.at.term < before.term
+                || entry.at.term > term
+            {
                 return false;
             }
             before = entry.at;

@@ -19,24 +19,65 @@ pub struct Envelope {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message {
     /// Primary to everyone: entries that follow `previous`, and how far everything is committed.
-    Prepare { term: Term, previous: Position, entries: Vec<Entry>, commit: Index, sent: Instant },
+    Prepare {
+        term: Term,
+        previous: Position,
+        entries: Vec<Entry>,
+        commit: Index,
+        sent: Instant,
+    },
     /// `upto` is the last index that this Prepare proved equal, and it is safe. Grants a lease.
-    Prepared { term: Term, upto: Index, progress: Progress, sent: Instant },
+    Prepared {
+        term: Term,
+        upto: Index,
+        progress: Progress,
+        sent: Instant,
+    },
     /// The log differs at `previous`: here is where it ends, and an entry that is surely right.
-    Differs { term: Term, last: Position, known: Position, progress: Progress, sent: Instant },
+    Differs {
+        term: Term,
+        last: Position,
+        known: Position,
+        progress: Progress,
+        sent: Instant,
+    },
     /// "A higher term was promised": the sender of the lower one is no longer the primary (R2).
-    Outranked { promised: Term },
+    Outranked {
+        promised: Term,
+    },
     /// Renews leases when there is no traffic.
-    Beacon { term: Term, commit: Index, sent: Instant },
-    BeaconAck { term: Term, progress: Progress, sent: Instant },
+    Beacon {
+        term: Term,
+        commit: Index,
+        sent: Instant,
+    },
+    BeaconAck {
+        term: Term,
+        progress: Progress,
+        sent: Instant,
+    },
     /// Primary to candidate: discard everything, your log begins after `base`, these are your slots.
-    Begin { term: Term, base: Position, clock: u64, owned: SlotSet },
+    Begin {
+        term: Term,
+        base: Position,
+        clock: u64,
+        owned: SlotSet,
+    },
     /// Primary to candidate: tables as they stood at an index.
-    Fill { term: Term, image: Image },
+    Fill {
+        term: Term,
+        image: Image,
+    },
     /// Candidate to primary: those are safe.
-    Filled { term: Term, slots: SlotSet, progress: Progress },
+    Filled {
+        term: Term,
+        slots: SlotSet,
+        progress: Progress,
+    },
     /// From a primary that has seen its successor: it reads no more in `term` (R5).
-    Abdicate { term: Term },
+    Abdicate {
+        term: Term,
+    },
 }
 
 /// How far a replica is.

@@ -65,9 +65,15 @@ pub(crate) enum Role {
     /// Secondary, candidate, heir, or named nowhere: answers whoever leads.
     Following,
     /// Named primary of a term that an earlier life of this process may have led: asks for another one (R4).
-    Restarted { term: Term, ask_at: Instant },
+    Restarted {
+        term: Term,
+        ask_at: Instant,
+    },
     /// Named primary: waits until its promise is durable and what it granted has run out.
-    Ascending { term: Term, not_before: Instant },
+    Ascending {
+        term: Term,
+        not_before: Instant,
+    },
     Leading(Leader),
 }
 
@@ -228,7 +234,10 @@ impl<C: Conduct> Phaser<C> {
 
     pub fn check_invariants(&self) {
         let (base, last) = (self.log.base().index, self.log.last().index);
-        assert!(base <= self.applied && self.applied <= self.commit && self.commit <= last, "base <= applied <= commit <= last");
+        assert!(
+            base <= self.applied && self.applied <= self.commit && self.commit <= last,
+            "base <= applied <= commit <= last"
+        );
         assert!(self.disk.safe <= last && self.proven <= last, "nothing is safe or proven beyond the end of the log");
         assert!(self.log.last().term <= self.promised, "no entry is newer than the promise (R2)");
         match &self.role {
@@ -402,7 +411,9 @@ impl<C: Conduct> Phaser<C> {
     pub fn waits_for(&self) -> Option<&'static str> {
         match &self.role {
             Role::Following => None,
-            Role::Restarted { .. } => Some("R4: a new term, because an earlier life of this process may have led this one"),
+            Role::Restarted { .. } => {
+                Some("R4: a new term, because an earlier life of this process may have led this one")
+            }
             Role::Ascending { .. } if !self.disk.is_promise_safe() => Some("R2: its promise to become durable"),
             Role::Ascending { .. } => Some("R5: what it granted to the former primary to run out"),
             Role::Leading(leader) => leader.waits_for(),
@@ -530,7 +541,8 @@ impl<C: Conduct> Phaser<C> {
             Save::Taken { image, from } => {
                 // A later image of the same slot, or starting over, leaves its own mark.
                 self.unsaved = self.unsaved.difference(&image.covered);
-                let filled = Message::Filled { term: self.promised, slots: image.covered, progress: Progress::default() };
+                let filled =
+                    Message::Filled { term: self.promised, slots: image.covered, progress: Progress::default() };
                 self.disk.hold(WriteId(0), from, filled);
             }
         }

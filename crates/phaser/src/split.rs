@@ -38,13 +38,19 @@ impl<C: Conduct> Phaser<C> {
         owned
     }
 
-    pub(crate) fn apply_split(&mut self, now: Instant, child: BucketId, slots: SlotSet, entry: &Entry, out: &mut Outbox) {
+    pub(crate) fn apply_split(
+        &mut self,
+        now: Instant,
+        child: BucketId,
+        slots: SlotSet,
+        entry: &Entry,
+        out: &mut Outbox,
+    ) {
         // A replica that came later never held these slots: of that no child can be made.
         let whole = self.is_whole() && slots.is_subset(&self.owned);
         let slots_gone = slots.clone();
         self.disown(&slots);
-        let registered =
-            self.known.as_ref().is_some_and(|view| view.children.iter().any(|(known, _)| *known == child));
+        let registered = self.known.as_ref().is_some_and(|view| view.children.iter().any(|(known, _)| *known == child));
         let forked = C::breaks(Breach::ParentErasedBeforeFork);
         self.splits.push(Parted { child, slots: slots.clone(), at: entry.at, registered, forked });
         let abstain_until = self.grants.since_restart();

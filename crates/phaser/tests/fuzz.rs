@@ -8,12 +8,13 @@
 use std::time::Duration;
 
 use blueprint::{
-    BucketId, Change, Epoch, Fate, Government, Honest, Incarnation, Index, Instant, Member, NodeId, Position, Slot, SlotSet, Term,
+    BucketId, Change, Epoch, Fate, Government, Honest, Incarnation, Index, Instant, Member, NodeId, Position, Slot,
+    SlotSet, Term,
 };
 use bytes::Bytes;
 use phaser::{
-    Config, Durable, Entry, Envelope, Event, Founding, Image, Input, Message, Outbox, Output, Payload, Phaser, Progress, Record,
-    Ticket, View, WriteId,
+    Config, Durable, Entry, Envelope, Event, Founding, Image, Input, Message, Outbox, Output, Payload, Phaser,
+    Progress, Record, Ticket, View, WriteId,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -26,21 +27,36 @@ enum Happening {
     Input(Input),
     /// A message that gets past the door: addressed to who it meets there, in its term or a few later, and what it says about the log
     /// is true as far as `previous` goes.
-    Aimed { from: Member, message: Message, later: u64 },
+    Aimed {
+        from: Member,
+        message: Message,
+        later: u64,
+    },
     /// Answers the newest thing that the phaser said to this peer, as an honest one would.
-    Answer { peer: u64, applied: u64 },
+    Answer {
+        peer: u64,
+        applied: u64,
+    },
     /// As above, of everybody, once everything is written.
-    Answers { applied: u64 },
+    Answers {
+        applied: u64,
+    },
     /// The blueprint goes on from where it is, by one lawful change: what the phaser proposed, or another.
     Accept,
-    Succeed { kind: u8, node: u64, fate: u8 },
+    Succeed {
+        kind: u8,
+        node: u64,
+        fate: u8,
+    },
     /// What was written is safe.
     Sync,
     /// The newest question is answered, by the newest view.
     Tell,
     Pass(Duration),
     /// Which of the records under way survive.
-    Crash { survive: u64 },
+    Crash {
+        survive: u64,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -108,8 +124,12 @@ fn payload() -> impl Strategy<Value = Payload> {
 }
 
 fn entry() -> impl Strategy<Value = Entry> {
-    (position(), number(5_000_000), any::<u64>(), payload())
-        .prop_map(|(at, clock, seed, payload)| Entry { at, clock, seed, payload })
+    (position(), number(5_000_000), any::<u64>(), payload()).prop_map(|(at, clock, seed, payload)| Entry {
+        at,
+        clock,
+        seed,
+        payload,
+    })
 }
 
 /// Mostly as they should be: one after the other, terms not falling.
@@ -127,10 +147,12 @@ fn entries() -> impl Strategy<Value = (Position, Vec<Entry>)> {
 }
 
 fn image() -> impl Strategy<Value = Image> {
-    (index(), slots(), option::of(slots()), vec((slot(), body()), 0..3)).prop_map(|(as_of, covered, replaced, tables)| {
-        let tables = if replaced.is_none() { Vec::new() } else { tables };
-        Image { as_of, replaced: replaced.unwrap_or_else(|| covered.clone()), covered, tables }
-    })
+    (index(), slots(), option::of(slots()), vec((slot(), body()), 0..3)).prop_map(
+        |(as_of, covered, replaced, tables)| {
+            let tables = if replaced.is_none() { Vec::new() } else { tables };
+            Image { as_of, replaced: replaced.unwrap_or_else(|| covered.clone()), covered, tables }
+        },
+    )
 }
 
 fn progress() -> impl Strategy<Value = Progress> {
@@ -170,7 +192,8 @@ fn change() -> impl Strategy<Value = (u8, u64, u8)> {
 /// Any way that governments can go. A change that is unlawful is passed over.
 fn government() -> impl Strategy<Value = Government> {
     (1..=3u64, 1..=3u64, 1..=3u8, vec(change(), 0..8)).prop_map(|(primary, size, min, changes)| {
-        let secondaries = (1..=4).filter(|n| *n != primary).take(size as usize - 1).map(|n| Member::new(n, 1)).collect();
+        let secondaries =
+            (1..=4).filter(|n| *n != primary).take(size as usize - 1).map(|n| Member::new(n, 1)).collect();
         let mut government = Government::first(Member::new(primary, 1), secondaries, min);
         for (number, (kind, node, fate)) in changes.into_iter().enumerate() {
             let change = change_of(&government, kind, node, fate);
@@ -228,14 +251,24 @@ fn input() -> impl Strategy<Value = Input> {
 fn happening() -> impl Strategy<Value = Happening> {
     Union::new_weighted(vec![
         (10, input().prop_map(Happening::Input).boxed()),
-        (10, (member(), message(), prop_oneof![5 => Just(0u64), 1 => 1..3u64]).prop_map(|(from, message, later)| Happening::Aimed { from, message, later }).boxed()),
+        (
+            10,
+            (member(), message(), prop_oneof![5 => Just(0u64), 1 => 1..3u64])
+                .prop_map(|(from, message, later)| Happening::Aimed { from, message, later })
+                .boxed(),
+        ),
         (6, (node(), 0..20u64).prop_map(|(peer, applied)| Happening::Answer { peer, applied }).boxed()),
         (6, (0..20u64).prop_map(|applied| Happening::Answers { applied }).boxed()),
         (3, Just(Happening::Accept).boxed()),
         (3, change().prop_map(|(kind, node, fate)| Happening::Succeed { kind, node, fate }).boxed()),
         (6, Just(Happening::Sync).boxed()),
         (2, Just(Happening::Tell).boxed()),
-        (4, prop_oneof![9 => 0..900_000u64, 1 => 0..1u64 << 40].prop_map(|micros| Happening::Pass(Duration::from_micros(micros))).boxed()),
+        (
+            4,
+            prop_oneof![9 => 0..900_000u64, 1 => 0..1u64 << 40]
+                .prop_map(|micros| Happening::Pass(Duration::from_micros(micros)))
+                .boxed(),
+        ),
         (1, any::<u64>().prop_map(|survive| Happening::Crash { survive }).boxed()),
     ])
 }
@@ -256,7 +289,14 @@ struct Driven {
 
 impl Driven {
     fn new(start: Start, me: Member) -> Self {
-        let config = Config { checkpoint_every: 4, keep_entries: 2, backlog: 3, frame_entries: 3, window_entries: 5, ..Config::default() };
+        let config = Config {
+            checkpoint_every: 4,
+            keep_entries: 2,
+            backlog: 3,
+            frame_entries: 3,
+            window_entries: 5,
+            ..Config::default()
+        };
         let owned = SlotSet::range(Slot(0), Slot(3));
         let (base, covered) = match start {
             Start::Member => (Position::default(), owned.clone()),
@@ -267,8 +307,17 @@ impl Driven {
         let founding = Founding { me, promised: base.term, base, clock: 0, owned, image, abstain_until: Instant::ZERO };
         let now = Instant(1_000_000);
         let phaser = Phaser::found(config.clone(), founding, 7, now);
-        let mut driven =
-            Self { config, phaser, now, safe: Vec::new(), under_way: Vec::new(), said: Vec::new(), asked: None, proposed: None, view: None };
+        let mut driven = Self {
+            config,
+            phaser,
+            now,
+            safe: Vec::new(),
+            under_way: Vec::new(),
+            said: Vec::new(),
+            asked: None,
+            proposed: None,
+            view: None,
+        };
         driven.step(Input::Flush);
         driven
     }
@@ -392,10 +441,12 @@ impl Driven {
                 let log = self.phaser.log();
                 let length = log.last().index.0 - log.base().index.0 + 1;
                 let meant = *previous;
-                *previous = log.position(Index(log.base().index.0 + previous.index.0 % length)).expect("it is in the log");
+                *previous =
+                    log.position(Index(log.base().index.0 + previous.index.0 % length)).expect("it is in the log");
                 for entry in entries {
                     entry.at.index = Index(entry.at.index.0.wrapping_sub(meant.index.0).wrapping_add(previous.index.0));
-                    entry.at.term = Term(previous.term.0 + entry.at.term.0.saturating_sub(meant.term.0) % 4).min(orders);
+                    entry.at.term =
+                        Term(previous.term.0 + entry.at.term.0.saturating_sub(meant.term.0) % 4).min(orders);
                 }
             }
             Message::Beacon { term, .. } | Message::Begin { term, .. } | Message::Fill { term, .. } => *term = orders,
@@ -428,19 +479,24 @@ impl Driven {
 
     fn answer(&mut self, peer: NodeId, applied: Index) {
         self.step(Input::Flush);
-        let Some(Envelope { from, to, message }) = self.said.iter().rev().find(|e| e.to.node == peer).cloned() else { return };
-        let progress = Progress { applied, missing: SlotSet::empty() };
+        let Some(Envelope { from, to, message }) = self.said.iter().rev().find(|e| e.to.node == peer).cloned() else {
+            return;
+        };
+        // Nobody honest has applied what it was not told to be committed.
+        let progress = |told: Index| Progress { applied: applied.min(told), missing: SlotSet::empty() };
         let message = match message {
-            Message::Prepare { term, previous, entries, sent, .. } => {
+            Message::Prepare { term, previous, entries, commit, sent } => {
                 let upto = entries.last().map_or(previous.index, |e| e.at.index);
-                Message::Prepared { term, upto, progress, sent }
+                Message::Prepared { term, upto, progress: progress(commit), sent }
             }
-            Message::Beacon { term, sent, .. } => Message::BeaconAck { term, progress, sent },
+            Message::Beacon { term, commit, sent } => Message::BeaconAck { term, progress: progress(commit), sent },
             Message::Begin { term, base, owned, .. } => {
                 let progress = Progress { applied: base.index, missing: owned };
                 Message::Prepared { term, upto: base.index, progress, sent: Instant::ZERO }
             }
-            Message::Fill { term, image } => Message::Filled { term, slots: image.covered, progress },
+            Message::Fill { term, image } => {
+                Message::Filled { term, slots: image.covered, progress: progress(Index(0)) }
+            }
             Message::Prepared { .. }
             | Message::Differs { .. }
             | Message::Outranked { .. }

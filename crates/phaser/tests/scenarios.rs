@@ -14,8 +14,7 @@ use script::{Script, diff};
 use world::World;
 
 /// Every rule and every move of design.md, section 3, has its story.
-const STORIES: [&str; 13] =
-    ["r01", "r02", "r03", "r04", "r05", "r06", "r07", "r08", "r09", "r10", "r11", "r12", "r13"];
+const STORIES: [&str; 13] = ["r01", "r02", "r03", "r04", "r05", "r06", "r07", "r08", "r09", "r10", "r11", "r12", "r13"];
 
 #[test]
 fn scenarios() {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use blueprint::{BucketId, Change, Command as Proposal, Conduct, Incarnation, Index, NodeId, Position, Refusal, Slot, Term};
+use blueprint::{
+    BucketId, Change, Command as Proposal, Conduct, Incarnation, Index, NodeId, Position, Refusal, Slot, Term,
+};
 use phaser::{Entry, Payload};
 use values::Command;
 
@@ -62,7 +64,9 @@ impl Checkers {
                         // It may have committed in the term before and gone on to the next one since the last look.
                         let before = led.filter(|led| *led < term);
                         let copies = Self::check_copies(bucket, term, entry, hosts, meta);
-                        if copies.is_err() && before.is_none_or(|b| Self::check_copies(bucket, b, entry, hosts, meta).is_err()) {
+                        if copies.is_err()
+                            && before.is_none_or(|b| Self::check_copies(bucket, b, entry, hosts, meta).is_err())
+                        {
                             return copies;
                         }
                     }
@@ -83,7 +87,13 @@ impl Checkers {
     }
 
     /// Is this what everybody else committed there? Says whether it is the first to do so.
-    fn compare(&mut self, time: u64, id: NodeId, bucket: BucketId, entry: &Entry) -> Result<bool, crate::world::Failure> {
+    fn compare(
+        &mut self,
+        time: u64,
+        id: NodeId,
+        bucket: BucketId,
+        entry: &Entry,
+    ) -> Result<bool, crate::world::Failure> {
         let log = self.logs.entry(bucket).or_default();
         let at = entry.at.index.0 as usize;
         if log.len() <= at {
@@ -98,7 +108,12 @@ impl Checkers {
             Some(known) if known == committed => Ok(false),
             Some(known) => fail(
                 "committed_prefixes_agree",
-                format!("{bucket} {}: {id} committed {entry:?}, another {known:?} ({}.{:06})", entry.at, time / 1_000_000, time % 1_000_000),
+                format!(
+                    "{bucket} {}: {id} committed {entry:?}, another {known:?} ({}.{:06})",
+                    entry.at,
+                    time / 1_000_000,
+                    time % 1_000_000
+                ),
             ),
             None => {
                 log[at] = Some(committed);
@@ -116,7 +131,13 @@ impl Checkers {
     }
 
     /// R1, R8: whoever commits first is the primary, and then every member of its government has it safe, and they are enough.
-    fn check_copies<C: Conduct>(bucket: BucketId, term: Term, entry: &Entry, hosts: &[Host<C>], meta: &Meta) -> Verdict {
+    fn check_copies<C: Conduct>(
+        bucket: BucketId,
+        term: Term,
+        entry: &Entry,
+        hosts: &[Host<C>],
+        meta: &Meta,
+    ) -> Verdict {
         let Some(government) = meta.governments.get(&(bucket, term)) else { return Ok(()) };
         if !government.in_sync() {
             return fail("enough_copies", format!("{bucket} {}: committed below the minimum in {term}", entry.at));
@@ -155,7 +176,10 @@ impl Checkers {
     pub fn on_erased(&self, node: NodeId, bucket: BucketId, incarnation: Incarnation, meta: &Meta) -> Verdict {
         let named = meta.blueprint.government(bucket).and_then(|g| g.named(node));
         if named.is_some_and(|m| m.incarnation == incarnation) {
-            return fail("nothing_erased_while_needed", format!("{node} erased {bucket}, which names it as {}", incarnation));
+            return fail(
+                "nothing_erased_while_needed",
+                format!("{node} erased {bucket}, which names it as {}", incarnation),
+            );
         }
         Ok(())
     }
@@ -165,16 +189,26 @@ impl Checkers {
         self.led.retain(|(n, _), _| *n != node);
     }
 
-    pub fn on_accepted<C: Conduct>(&mut self, _time: u64, command: &Proposal, hosts: &[Host<C>], meta: &Meta) -> Verdict {
+    pub fn on_accepted<C: Conduct>(
+        &mut self,
+        _time: u64,
+        command: &Proposal,
+        hosts: &[Host<C>],
+        meta: &Meta,
+    ) -> Verdict {
         match command {
             Proposal::Succeed { bucket, replaces, change: Change::HandOver { by, .. } } => {
-                let phaser = hosts.iter().find(|h| h.id == by.node).and_then(|h| h.node()).and_then(|n| n.phaser(*bucket));
+                let phaser =
+                    hosts.iter().find(|h| h.id == by.node).and_then(|h| h.node()).and_then(|n| n.phaser(*bucket));
                 if let Some(phaser) = phaser
                     && phaser.leads().is_some_and(|(term, _)| term == *replaces)
                 {
                     let last = phaser.log().last().index;
                     if last != phaser.commit() {
-                        return fail("calm_hand_over", format!("{bucket}: {by} handed {replaces} over with writes under way"));
+                        return fail(
+                            "calm_hand_over",
+                            format!("{bucket}: {by} handed {replaces} over with writes under way"),
+                        );
                     }
                     self.handed_over.insert(*bucket, HandedOver { from: by.node, term: *replaces, last });
                 }
@@ -188,7 +222,10 @@ impl Checkers {
     fn check_registered(&self, parent: BucketId, child: BucketId, at: Position, _meta: &Meta) -> Verdict {
         let known = self.logs.get(&parent).and_then(|log| log.get(at.index.0 as usize).copied().flatten());
         if known.is_none_or(|k| k.term != at.term || k.child != Some(child)) {
-            return fail("told_after_commit", format!("{child} was registered for a split at {at} of {parent} that nobody committed"));
+            return fail(
+                "told_after_commit",
+                format!("{child} was registered for a split at {at} of {parent} that nobody committed"),
+            );
         }
         Ok(())
     }
@@ -222,7 +259,11 @@ impl Checkers {
                         format!(
                             "{bucket} slot {slot} at {index}: {id} holds {:?}, {other} holds {:?}",
                             node.table(bucket, *slot),
-                            hosts.iter().find(|h| h.id == other).and_then(|h| h.node()).and_then(|n| n.table(bucket, *slot)),
+                            hosts
+                                .iter()
+                                .find(|h| h.id == other)
+                                .and_then(|h| h.node())
+                                .and_then(|n| n.table(bucket, *slot)),
                         ),
                     );
                 }
@@ -291,7 +332,11 @@ impl<C: Conduct> World<C> {
                 };
                 if known.government().is_none_or(|g| g.named(host.id).is_none()) {
                     let owes = phaser.owes_fork(&[]);
-                    return Err(format!("{bucket} on {} is not erased (owes a fork: {owes}): {:?}", host.id, phaser.status()));
+                    return Err(format!(
+                        "{bucket} on {} is not erased (owes a fork: {owes}): {:?}",
+                        host.id,
+                        phaser.status()
+                    ));
                 }
             }
         }
@@ -301,9 +346,10 @@ impl<C: Conduct> World<C> {
     pub(crate) fn check_liveness(&self) -> Verdict {
         match self.is_at_rest() {
             Err(why) => fail("liveness", format!("after the world healed: {why}")),
-            Ok(()) if !self.clients.are_done() => {
-                fail("liveness", format!("after the world healed: {} last operations unanswered", self.clients.unfinished()))
-            }
+            Ok(()) if !self.clients.are_done() => fail(
+                "liveness",
+                format!("after the world healed: {} last operations unanswered", self.clients.unfinished()),
+            ),
             Ok(()) => self.check_at_end(),
         }
     }

@@ -184,7 +184,8 @@ impl Clients {
     fn record(&mut self, client: usize, outcome: Outcome) -> Option<Operation> {
         let doing = self.clients[client].doing.take()?;
         self.asked.remove(&doing.request);
-        let operation = Operation { client: client as u32, key: doing.key, call: doing.call, invoked: doing.invoked, outcome };
+        let operation =
+            Operation { client: client as u32, key: doing.key, call: doing.call, invoked: doing.invoked, outcome };
         let reads = matches!(operation.call, Call::Read | Call::Count | Call::Range);
         // A read that was never answered says nothing.
         if !reads || matches!(operation.outcome, Outcome::Answered { .. }) {

@@ -195,7 +195,8 @@ impl<C: Conduct> World<C> {
     }
 
     fn spare_node(&mut self, government: &Government) -> Option<NodeId> {
-        let named = |id: NodeId| government.members().chain(government.candidates.iter().copied()).any(|m| m.node == id);
+        let named =
+            |id: NodeId| government.members().chain(government.candidates.iter().copied()).any(|m| m.node == id);
         let present = |id: NodeId| self.meta.blueprint.is_present(id);
         let free = self.hosts.iter().filter(|h| h.responds(self.time) && present(h.id) && !named(h.id));
         let free: Vec<NodeId> = free.map(|h| h.id).collect();
@@ -312,7 +313,9 @@ impl<C: Conduct> World<C> {
             }
             Step::Dismiss(node) if !seated(node) => drop(operation.steps.pop_front()),
             Step::Dismiss(node) => {
-                let Some(secondary) = government.secondaries.iter().copied().find(|m| m.node == node) else { return false };
+                let Some(secondary) = government.secondaries.iter().copied().find(|m| m.node == node) else {
+                    return false;
+                };
                 self.succeed(bucket, government, Change::Dismiss { secondary, fate: Fate::Leaves });
             }
         }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use blueprint::{Applied, Blueprint, Breach, BucketId, Change, Command, Conduct, Epoch, Government, NodeId, Refusal, Term};
+use blueprint::{
+    Applied, Blueprint, Breach, BucketId, Change, Command, Conduct, Epoch, Government, NodeId, Refusal, Term,
+};
 
 #[derive(Debug)]
 pub struct Meta {

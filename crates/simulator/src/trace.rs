@@ -60,7 +60,9 @@ impl Trace {
         self.mix(time ^ 0x55);
         self.mix(host as u64);
         if let Output::Send { to, message: PeerMessage::Bucket { bucket, envelope } } = output {
-            self.mix(to.0 ^ (bucket.0 << 8) ^ (envelope.message.term().0 << 32) ^ (envelope.message.name().len() as u64));
+            self.mix(
+                to.0 ^ (bucket.0 << 8) ^ (envelope.message.term().0 << 32) ^ (envelope.message.name().len() as u64),
+            );
         }
         if self.wanted.is_some() {
             let (bucket, text) = match output {

@@ -177,7 +177,8 @@ impl<C: Conduct> World<C> {
         for i in 0..self.plan.nodes {
             let id = NodeId(i as u64 + 1);
             let clock = self.draw_clock();
-            let add = Proposal::AddNode { id, name: format!("node-{}", i + 1), zone: String::new(), addresses: Vec::new() };
+            let add =
+                Proposal::AddNode { id, name: format!("node-{}", i + 1), zone: String::new(), addresses: Vec::new() };
             self.meta.apply::<C>(&add).expect("a first node is welcome");
             self.hosts.push(Host {
                 id,
@@ -594,11 +595,8 @@ impl<C: Conduct> World<C> {
         if self.meta.away_until > self.time {
             return;
         }
-        let input = Input::MetaRead {
-            id,
-            blueprint: Arc::clone(&self.meta.blueprint),
-            echoes: Arc::clone(&self.meta.echoes),
-        };
+        let input =
+            Input::MetaRead { id, blueprint: Arc::clone(&self.meta.blueprint), echoes: Arc::clone(&self.meta.echoes) };
         let delay = self.meta_delay();
         self.after(delay, Event::Deliver { host, life, input });
     }
@@ -649,7 +647,8 @@ impl<C: Conduct> World<C> {
         match change {
             Change::Usurp { to, .. } => !self.holds(*to, *bucket),
             Change::Dismiss { secondary, .. } => {
-                self.holds(*secondary, *bucket) && !self.government(*bucket).is_some_and(|g| self.holds(g.primary, *bucket))
+                self.holds(*secondary, *bucket)
+                    && !self.government(*bucket).is_some_and(|g| self.holds(g.primary, *bucket))
             }
             _ => false,
         }

@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use blueprint::{BucketId, Government, Honest, Instant, Member, NodeId, Position, Slot, SlotSet, Term};
 use bytes::Bytes;
-use phaser::{Config, Durable, Envelope, Fork, Founding, Image, Input, Message, Outbox, Output, Phaser, Record, Ticket, WriteId};
+use phaser::{
+    Config, Durable, Envelope, Fork, Founding, Image, Input, Message, Outbox, Output, Phaser, Record, Ticket, WriteId,
+};
 
 use meta::Meta;
 use show::{Kind, list, member, moment, record};
@@ -31,6 +33,8 @@ pub(crate) struct World {
     replicas: BTreeMap<Actor, Replica>,
     flight: BTreeMap<(Actor, Actor), VecDeque<Envelope>>,
     meta: Meta,
+    /// What replicas must hear of once the batch that caused it is over.
+    later: VecDeque<(Actor, Input)>,
     /// What tickets stand for: the body of a write, `r1` and so on for reads.
     requests: Vec<String>,
     shows_clocks: bool,
@@ -123,7 +127,13 @@ impl World {
     // ---- replicas come and go
 
     /// A replica that did not exist before: empty and whole at a first start, empty and missing everything as a candidate.
-    fn found(&mut self, actor: Actor, founding: Founding, tables: BTreeMap<Slot, Vec<String>>, parent: Option<BucketId>) {
+    fn found(
+        &mut self,
+        actor: Actor,
+        founding: Founding,
+        tables: BTreeMap<Slot, Vec<String>>,
+        parent: Option<BucketId>,
+    ) {
         let (me, seed) = (founding.me, actor.node.0);
         let phaser = Phaser::found(self.config.clone(), founding, seed, self.now(actor.node));
         let replica = Replica { me, phaser: Some(phaser), tables, safe: Vec::new(), under_way: Vec::new(), parent };
@@ -204,6 +214,14 @@ impl World {
             self.step(actor, input);
         }
         self.end_batch(actor);
+        self.follow_up();
+    }
+
+    fn follow_up(&mut self) {
+        while let Some((actor, input)) = self.later.pop_front() {
+            self.step(actor, input);
+            self.end_batch(actor);
+        }
     }
 
     fn end_batch(&mut self, actor: Actor) {
@@ -232,7 +250,7 @@ impl World {
         self.step(actor, Input::Written { upto });
         self.step(actor, Input::Flush);
         if let Some(bucket) = parent {
-            self.feed(Actor { bucket, ..actor }, [Input::Forked { child: actor.bucket }]);
+            self.later.push_back((Actor { bucket, ..actor }, Input::Forked { child: actor.bucket }));
         }
         true
     }
@@ -277,7 +295,9 @@ impl World {
                 self.say(kind, line.replace("{table}", &list(table)));
                 return Vec::new();
             }
-            Output::SendImage { to, term, as_of, slots, bytes } => return self.send_image(actor, to, term, as_of, &slots, bytes),
+            Output::SendImage { to, term, as_of, slots, bytes } => {
+                return self.send_image(actor, to, term, as_of, &slots, bytes);
+            }
             _ => {}
         }
         if let Some(line) = line {
@@ -383,7 +403,8 @@ impl World {
     /// Until nobody has anything more to say; no time passes.
     fn settle(&mut self, with_meta: bool) {
         for _ in 0..1000 {
-            if !self.deliver_everything() && !(with_meta && self.meta_acts()) {
+            let moved = self.deliver_everything() || (with_meta && self.meta_acts());
+            if !moved {
                 return;
             }
         }

@@ -39,7 +39,8 @@ fn members(members: &[Member]) -> String {
 }
 
 pub(super) fn government(government: &Government) -> String {
-    let mut line = format!("{}: {} leads {}", government.term, member(government.primary), members(&government.secondaries));
+    let mut line =
+        format!("{}: {} leads {}", government.term, member(government.primary), members(&government.secondaries));
     if government.secondaries.is_empty() {
         line += "nobody";
     }
@@ -113,7 +114,9 @@ pub(super) fn envelope(envelope: &Envelope, bucket: blueprint::BucketId, clocks:
         Message::Prepare { previous, entries: all, commit, sent, .. } => {
             format!("{head} after {previous} {} commit {commit} {}", entries(all, clocks), moment(*sent))
         }
-        Message::Prepared { upto, progress: p, sent, .. } => format!("{head} upto {upto}, {} {}", progress(p), moment(*sent)),
+        Message::Prepared { upto, progress: p, sent, .. } => {
+            format!("{head} upto {upto}, {} {}", progress(p), moment(*sent))
+        }
         Message::Differs { last, known, progress: p, sent, .. } => {
             format!("{head} ends with {last}, sure of {known}, {} {}", progress(p), moment(*sent))
         }
@@ -153,16 +156,18 @@ pub(super) fn output(name: &str, output: &Output, clocks: bool, requests: &[Stri
             let all: Vec<String> = records.iter().map(|r| record(r, clocks)).collect();
             (Kind::Talk, Some(format!("{name} writes {}", all.join("; "))))
         }
-        Output::Save { image, .. } => {
-            (Kind::Talk, Some(format!("{name} saves slots {} as of {}, changed {}", image.covered, image.as_of, image.replaced)))
-        }
+        Output::Save { image, .. } => (
+            Kind::Talk,
+            Some(format!("{name} saves slots {} as of {}, changed {}", image.covered, image.as_of, image.replaced)),
+        ),
         Output::Apply { entry: e, ticket: None } => (Kind::Talk, Some(format!("{name} applies {}", entry(e, clocks)))),
         Output::Apply { entry: e, ticket: Some(_) } => {
             (Kind::News, Some(format!("{name} applies {} and answers", entry(e, clocks))))
         }
         Output::Serve { ticket, clock, good_until } => {
             let clock = if clocks { format!(" at {}", seconds(*clock)) } else { String::new() };
-            let line = format!("{name} serves {} [{{table}}]{clock}, good until {}", request(ticket), moment(*good_until));
+            let line =
+                format!("{name} serves {} [{{table}}]{clock}, good until {}", request(ticket), moment(*good_until));
             (Kind::News, Some(line))
         }
         Output::Refuse { ticket, why } => (Kind::News, Some(format!("{name} refuses {}: {why:?}", request(ticket)))),
@@ -175,10 +180,16 @@ pub(super) fn output(name: &str, output: &Output, clocks: bool, requests: &[Stri
         Output::Discard { slots } => (Kind::Talk, Some(format!("{name} discards slots {slots}"))),
         Output::Install { image: i } => (Kind::Talk, Some(format!("{name} installs {}", image(i)))),
         Output::SendImage { .. } => (Kind::Talk, None),
-        Output::Propose { term, change: c } => (Kind::News, Some(format!("{name} proposes, to replace {term}: {}", change(c)))),
-        Output::Register { child, slots, at } => (Kind::News, Some(format!("{name} registers {child}: slots {slots} at {at}"))),
+        Output::Propose { term, change: c } => {
+            (Kind::News, Some(format!("{name} proposes, to replace {term}: {}", change(c))))
+        }
+        Output::Register { child, slots, at } => {
+            (Kind::News, Some(format!("{name} registers {child}: slots {slots} at {at}")))
+        }
         Output::Ask { nonce } => (Kind::News, Some(format!("{name} asks for the blueprint ?{nonce}"))),
-        Output::Event(event) => (if matches!(event, Event::Dropped(_)) { Kind::Talk } else { Kind::News }, Some(news(name, event))),
+        Output::Event(event) => {
+            (if matches!(event, Event::Dropped(_)) { Kind::Talk } else { Kind::News }, Some(news(name, event)))
+        }
     }
 }
 

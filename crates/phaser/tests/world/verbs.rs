@@ -81,6 +81,7 @@ impl World {
             }
             ("sync", [who]) if who.contains('.') => {
                 self.sync(actor(who)?);
+                self.follow_up();
                 Ok(())
             }
             ("sync", [who]) => {
@@ -266,6 +267,7 @@ impl World {
         for actor in self.actors().into_iter().filter(|a| a.node == node) {
             self.sync(actor);
         }
+        self.follow_up();
     }
 
     fn crash_node(&mut self, node: NodeId, lose: &[&str]) -> Done {
@@ -302,7 +304,7 @@ impl World {
         let government = self.meta.government(bucket).ok_or("there is no such bucket")?.clone();
         let named = |who: &str| {
             let node = node_id(who)?;
-            government.named(node).ok_or_else(|| format!("{node} has no part in this"))
+            Ok::<_, String>(government.named(node).unwrap_or(Member::new(node.0, 1)))
         };
         let change = match what {
             ["accept"] => return self.meta_accept(),
@@ -401,4 +403,3 @@ fn fate_of(words: &[&str]) -> Result<Fate, String> {
         _ => Err("stalled, lost, or nothing".to_owned()),
     }
 }
-

@@ -111,7 +111,7 @@ const PLAIN: Configuration = Configuration {
     splittable: false,
     slow_disk: false,
     slow_meta: false,
-    duplicates: true,
+    duplicates: false,
     stalls: false,
     checkpoints: false,
     fates: &[Fate::Leaves],

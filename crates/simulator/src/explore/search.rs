@@ -148,11 +148,13 @@ impl<'a, C: Conduct + Hash> Search<'a, C> {
     fn prepare(&mut self) -> Result<World, Fault> {
         let configuration = self.explorer.configuration.clone();
         let mut world = self.explorer.origin();
+        self.explorer.configuration.duplicates = false; // or nothing would ever settle
         world = self.settle(world, true)?;
         for act in configuration.prelude {
             world = self.prelude(world, *act)?;
         }
         world.budget = configuration.budget;
+        self.explorer.configuration.duplicates = configuration.duplicates;
         Ok(world)
     }
 
