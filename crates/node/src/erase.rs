@@ -115,6 +115,14 @@ impl<C: Conduct> Node<C> {
         }
     }
 
+    /// The planted bug that does not ask what may still have to be made of a replica.
+    pub(crate) fn erase_unnamed(&mut self, out: &mut Vec<Output>) {
+        let unnamed = |bucket: &&BucketId| Self::unnamed_in(&self.blueprint, **bucket, self.id).is_some();
+        for bucket in self.replicas.keys().filter(unnamed).copied().collect::<Vec<_>>() {
+            self.erase(bucket, out);
+        }
+    }
+
     fn erase(&mut self, bucket: BucketId, out: &mut Vec<Output>) {
         let Some(replica) = self.replicas.remove(&bucket) else { return };
         self.unneeded.remove(&bucket);

@@ -50,6 +50,9 @@ impl<C: Conduct> Node<C> {
         }
         self.epoch = self.epoch.max(blueprint.epoch);
         self.blueprint = Arc::clone(blueprint);
+        if C::breaks(Breach::ParentErasedBeforeFork) {
+            self.erase_unnamed(out);
+        }
         self.decide_deferred(now, out);
         for bucket in self.replicas.keys().copied().collect::<Vec<_>>() {
             self.govern(now, bucket, out);

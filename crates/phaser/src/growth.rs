@@ -119,6 +119,9 @@ impl<C: Conduct> Phaser<C> {
                 let silent =
                     leader.peers.iter().find(|p| p.member == candidate).is_none_or(|p| now.since(p.heard) > stall);
                 *giving_up |= silent;
+                if C::breaks(Breach::LeaveJointOnStillT) {
+                    out.push(Output::Ask { nonce: u64::MAX });
+                }
                 let change = if *giving_up { Change::Drop { candidate } } else { Change::Seat { candidate, by: me } };
                 out.push(Output::Propose { term: leader.term, change });
             }

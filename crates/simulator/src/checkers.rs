@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use blueprint::{
-    BucketId, Change, Command as Proposal, Conduct, Incarnation, Index, NodeId, Position, Refusal, Slot, Term,
+    Birth, BucketId, Change, Command as Proposal, Conduct, Incarnation, Index, NodeId, Position, Refusal, Slot, Term,
 };
 use phaser::{Entry, Payload};
 use values::Command;
@@ -173,7 +173,20 @@ impl Checkers {
         Ok(())
     }
 
-    pub fn on_erased(&self, node: NodeId, bucket: BucketId, incarnation: Incarnation, meta: &Meta) -> Verdict {
+    pub fn on_erased<C: Conduct>(&self, host: &Host<C>, bucket: BucketId, incarnation: Incarnation, meta: &Meta) -> Verdict {
+        let node = host.id;
+        // A child that counts on this node must have been made of it before.
+        let log = host.disk.settled.replicas.get(&bucket).map(|durable| &durable.log);
+        for entry in log.into_iter().flat_map(phaser::Log::iter) {
+            let Payload::Split { child, .. } = entry.payload else { continue };
+            let Some(government) = meta.blueprint.government(child) else { continue };
+            let counts = government.members().chain(government.heirs.iter().copied()).find(|m| m.node == node);
+            let registered = meta.blueprint.buckets[&child].birth == Birth::Split { parent: bucket, at: entry.at };
+            let made = host.node().is_some_and(|n| n.phaser(child).is_some());
+            if counts.is_some_and(|m| m.incarnation == incarnation) && registered && !made {
+                return fail("nothing_erased_while_needed", format!("{node} erased {bucket}, of which {child} was to be made"));
+            }
+        }
         let named = meta.blueprint.government(bucket).and_then(|g| g.named(node));
         if named.is_some_and(|m| m.incarnation == incarnation) {
             return fail(

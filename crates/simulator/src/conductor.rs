@@ -237,7 +237,7 @@ impl<C: Conduct> World<C> {
     }
 
     fn start_split(&mut self, bucket: BucketId) {
-        let slots = self.meta.blueprint.buckets[&bucket].slots.clone();
+        let Some(slots) = self.meta.blueprint.buckets.get(&bucket).map(|b| b.slots.clone()) else { return };
         let government = self.government(bucket).cloned();
         let (Some(government), true) = (government, self.meta.blueprint.buckets.len() < MOST_BUCKETS) else { return };
         if slots.len() < 2 || self.meta.away_until > self.time {
@@ -340,6 +340,21 @@ impl<C: Conduct> World<C> {
         self.conductor.moves.push(Moving { kind, bucket, who, since: self.time, child, accepted: false });
     }
 
+    /// Right after a change that made somebody a member, the primary is taken for dead, and that member is to lead.
+    fn ambush_with_usurp(&mut self, bucket: BucketId, to: Option<Member>) {
+        if self.healed || !self.plan.faults.has(Fault::FalseAlarm) || !self.conductor.rng.percent(30) {
+            return;
+        }
+        let Some(government) = self.government(bucket).cloned() else { return };
+        if let Some(to) = to.or_else(|| self.conductor.rng.pick(&government.secondaries).copied()) {
+            self.tally.fault(Fault::FalseAlarm);
+            let change = Change::Usurp { to, fate: Fate::Leaves };
+            let delay = self.conductor.rng.around(2 * self.plan.latency);
+            let command = Proposal::Succeed { bucket, replaces: government.term, change };
+            self.after(delay, Event::Propose { from: None, command, tries: 0 });
+        }
+    }
+
     fn complete(&mut self, kind: Move, bucket: BucketId) {
         if let Some(at) = self.conductor.moves.iter().position(|m| m.kind == kind && m.bucket == bucket) {
             self.conductor.moves.remove(at);
@@ -366,7 +381,10 @@ impl<C: Conduct> World<C> {
                     Change::Enlist { node } => {
                         self.begin_move(Move::Enlist, bucket, vec![primary, (Participant::Candidate, node)], None);
                     }
-                    Change::Seat { .. } => self.complete(Move::Seat, bucket),
+                    Change::Seat { candidate, .. } => {
+                        self.complete(Move::Seat, bucket);
+                        self.ambush_with_usurp(bucket, Some(candidate));
+                    }
                     Change::Usurp { to, .. } => {
                         let mut who = vec![(Participant::Successor, to.node)];
                         who.extend(government.secondaries.iter().map(|m| (Participant::Secondary, m.node)));
@@ -398,7 +416,10 @@ impl<C: Conduct> World<C> {
                     self.conductor.moves.retain(|m| !(m.kind == Move::Seat && m.bucket == bucket));
                 }
             }
-            Proposal::Register { .. } => self.tally.note("splits registered"),
+            Proposal::Register { child, .. } => {
+                self.tally.note("splits registered");
+                self.ambush_with_usurp(*child, None);
+            }
             _ => {}
         }
     }
@@ -410,6 +431,9 @@ impl<C: Conduct> World<C> {
                 self.complete(Move::Enlist, bucket);
                 let who = vec![(Participant::Primary, id), (Participant::Candidate, candidate.node)];
                 self.begin_move(Move::Seat, bucket, who, None);
+                if self.plan.move_every > 0 && !self.healed && self.conductor.rng.percent(10) {
+                    self.start_split(bucket);
+                }
             }
             phaser::Event::Serving { term } => {
                 if self.government(bucket).is_some_and(|g| g.term == *term) {

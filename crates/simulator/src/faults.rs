@@ -60,7 +60,7 @@ impl<C: Conduct> World<C> {
     fn inflict(&mut self, fault: Fault) -> bool {
         let hosts = self.hosts.len();
         let host = self.rng.range(0, hosts as u64 - 1) as usize;
-        let long = self.rng.around(1200 * MILLI);
+        let long = self.spell();
         let until = self.time + long;
         match fault {
             Fault::Crash => self.crash_one(host, long),
@@ -146,6 +146,12 @@ impl<C: Conduct> World<C> {
             | Fault::Reorder
             | Fault::MetaUnknown => false,
         }
+    }
+
+    /// How long something lasts: often a second or so, sometimes hardly at all (shorter than a lease).
+    pub(crate) fn spell(&mut self) -> u64 {
+        let mean = if self.rng.percent(35) { 60 * MILLI } else { 1200 * MILLI };
+        self.rng.around(mean)
     }
 
     fn crash_one(&mut self, host: usize, down_for: u64) -> bool {
@@ -240,7 +246,8 @@ impl<C: Conduct> World<C> {
         let buckets: Vec<BucketId> = self.meta.blueprint.buckets.keys().copied().collect();
         let Some(bucket) = self.rng.pick(&buckets).copied() else { return false };
         let Some(government) = self.government(bucket).cloned() else { return false };
-        let Some(to) = self.rng.pick(&government.secondaries).copied() else { return false };
+        let able = if government.secondaries.is_empty() { &government.heirs } else { &government.secondaries };
+        let Some(to) = self.rng.pick(able).copied() else { return false };
         let change = Change::Usurp { to, fate: Fate::Leaves };
         self.propose(Proposal::Succeed { bucket, replaces: government.term, change });
         true

@@ -156,6 +156,10 @@ pub struct Plan {
     pub keys: u64,
     pub latency: u64,
     pub disk_latency: u64,
+    /// How late a message is that is late, on average.
+    pub lateness: u64,
+    /// Mean time between a node's upkeeps.
+    pub upkeep: u64,
     pub memory_level: bool,
     /// How often, in percent, a move that begins is ambushed by the crash of a participant.
     pub ambush: u64,
@@ -184,7 +188,7 @@ impl Plan {
             nodes,
             buckets: *rng.pick(&[1usize, 1, 2, 2, 3, 4, 6, 8]).expect("not empty"),
             replicas,
-            clients: rng.range(4, 10) as usize,
+            clients: rng.range(5, 12) as usize,
             unrest: rng.range(26, 30) * SECOND,
             patience: 40 * SECOND,
             faults,
@@ -194,6 +198,8 @@ impl Plan {
             keys: rng.range(1, 6),
             latency: *rng.pick(&[200u64, 1000, 4000]).expect("not empty"),
             disk_latency: *rng.pick(&[200u64, 1000, 5000]).expect("not empty"),
+            lateness: *rng.pick(&[100u64, 700, 3000]).expect("not empty") * MILLI,
+            upkeep: *rng.pick(&[250u64, 250, 1500]).expect("not empty") * MILLI,
             memory_level: rng.percent(10),
             ambush: if faults.has(Fault::Crash) { *rng.pick(&[0u64, 20, 50]).expect("not empty") } else { 0 },
             read_percent: *rng.pick(&[20u64, 40, 60]).expect("not empty"),

@@ -122,6 +122,7 @@ impl<C: Conduct> World<C> {
         config.phaser.frame_entries = *rng.pick(&[2usize, 16, 512]).expect("not empty");
         config.phaser.image_bytes = *rng.pick(&[1usize, 200, 64 << 10]).expect("not empty");
         config.phaser.fill_rate = *rng.pick(&[2_000u64, 100_000, 64 << 20]).expect("not empty");
+        config.upkeep = std::time::Duration::from_micros(plan.upkeep);
         config.phaser.check().expect("the numbers of a world fit together");
         let clients = Clients::new(&plan, rng.fork(1));
         let conductor = Conductor::new(rng.fork(2));
@@ -267,7 +268,7 @@ impl<C: Conduct> World<C> {
                 if !self.healed && self.hosts[host].is_up() {
                     self.tally.fault(Fault::Crash);
                     self.crash(host);
-                    let delay = self.rng.around(1500 * MILLI);
+                    let delay = self.spell();
                     self.after(delay, Event::Restart { host });
                 }
             }
@@ -387,7 +388,7 @@ impl<C: Conduct> World<C> {
                 }
                 Output::Erased { bucket, incarnation } => {
                     self.tally.note("replicas erased");
-                    self.checkers.on_erased(from, bucket, incarnation, &self.meta)?;
+                    self.checkers.on_erased(&self.hosts[host], bucket, incarnation, &self.meta)?;
                 }
                 Output::Event { bucket, event } => self.on_phaser_event(host, bucket, &event),
             }
@@ -446,7 +447,7 @@ impl<C: Conduct> World<C> {
         self.checkers.on_restart(id);
         target_outputs(&mut self.hosts[host], out);
         self.deliver(host, life, Input::Wall { micros: wall });
-        let delay = self.rng.range(0, 200 * MILLI);
+        let delay = self.rng.around(60 * MILLI);
         let blueprint = Arc::clone(&self.meta.blueprint);
         self.after(delay, Event::Push { host, blueprint });
         let _ = self.resume(host, life);
@@ -466,7 +467,7 @@ impl<C: Conduct> World<C> {
         let mut delay = self.plan.latency / 2 + self.rng.range(0, self.plan.latency);
         if faults.has(Fault::Delay) && self.rng.permille(8) {
             self.tally.fault(Fault::Delay);
-            delay += self.rng.around(700 * MILLI);
+            delay += self.rng.around(self.plan.lateness);
         } else if faults.has(Fault::Reorder) && self.rng.permille(30) {
             self.tally.fault(Fault::Reorder);
             delay += self.rng.around(4 * self.plan.latency);
@@ -476,7 +477,7 @@ impl<C: Conduct> World<C> {
         let between_replicas = matches!(message, PeerMessage::Bucket { .. });
         if faults.has(Fault::Duplicate) && between_replicas && self.rng.permille(15) {
             self.tally.fault(Fault::Duplicate);
-            let again = delay + self.rng.around(200 * MILLI);
+            let again = delay + self.rng.around(self.plan.lateness);
             let input = Input::Peer { from, message: message.clone() };
             self.after(again, Event::Deliver { host: target, life, input });
         }

@@ -26,8 +26,8 @@ pub struct Configuration {
     pub duplicates: bool,
     /// A candidate (or laggard) that is silent for less than a tick is waited for; otherwise forever.
     pub stalls: bool,
-    /// Every entry is checkpointed and the log before it cut off.
-    pub checkpoints: bool,
+    /// After this many entries the tables are checkpointed and the log before is cut off.
+    pub checkpoint_every: Option<u64>,
     pub fates: &'static [Fate],
     /// Done in this order, everything settled after each, before exploration begins.
     pub prelude: &'static [Prelude],
@@ -82,7 +82,7 @@ impl Configuration {
             window_entries: 64,
             image_bytes: 1 << 20,
             fill_rate: u64::MAX,
-            checkpoint_every: if self.checkpoints { 1 } else { u64::MAX },
+            checkpoint_every: self.checkpoint_every.unwrap_or(u64::MAX),
             keep_entries: 0,
         }
     }
@@ -113,7 +113,7 @@ const PLAIN: Configuration = Configuration {
     slow_meta: false,
     duplicates: false,
     stalls: false,
-    checkpoints: false,
+    checkpoint_every: None,
     fates: &[Fate::Leaves],
     prelude: &[],
     budget: NOTHING,
@@ -161,14 +161,14 @@ pub fn configurations() -> Vec<Configuration> {
             name: "grow-cut",
             members: 1,
             spare: true,
-            checkpoints: true,
+            checkpoint_every: Some(2),
             prelude: &[Prelude::Write, Prelude::EnlistUnseen],
             budget: Budget { ticks: 2, writes: 1, changes: 2, usurps: 1, ..NOTHING },
             ..PLAIN
         },
         Configuration {
             name: "refill",
-            checkpoints: true,
+            checkpoint_every: Some(1),
             fates: &[Fate::Stalled],
             budget: Budget { ticks: 2, writes: 2, changes: 3, dismissals: 1, usurps: 1, ..NOTHING },
             ..PLAIN
@@ -240,6 +240,66 @@ pub fn configurations() -> Vec<Configuration> {
             name: "restart",
             slow_disk: true,
             budget: Budget { ticks: 1, crashes: 1, writes: 2, changes: 3, usurps: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "grow-refused",
+            members: 1,
+            spare: true,
+            stalls: true,
+            prelude: &[Prelude::Enlist],
+            budget: Budget { ticks: 2, writes: 1, changes: 2, usurps: 1, refusals: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "grow-hand-over",
+            members: 1,
+            spare: true,
+            prelude: &[Prelude::Enlist],
+            budget: Budget { ticks: 1, writes: 1, changes: 3, usurps: 1, hand_overs: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "hand-over-restart",
+            slow_disk: true,
+            budget: Budget { ticks: 1, crashes: 1, writes: 1, changes: 2, usurps: 1, hand_overs: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "return",
+            fates: &[Fate::Stalled],
+            budget: Budget { ticks: 2, writes: 1, changes: 3, usurps: 2, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "reenlist",
+            budget: Budget { ticks: 1, writes: 1, changes: 4, usurps: 1, dismissals: 1, enlistments: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "heirs-split",
+            min_in_sync: 2,
+            splittable: true,
+            prelude: &[Prelude::Split],
+            budget: Budget { ticks: 2, writes: 1, changes: 2, usurps: 2, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "heirs-joint",
+            spare: true,
+            min_in_sync: 2,
+            slow_meta: true,
+            fates: &[Fate::Stalled],
+            prelude: &[Prelude::Enlist, Prelude::Dismiss],
+            budget: Budget { ticks: 1, reads: 1, changes: 3, usurps: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "stall",
+            members: 3,
+            min_in_sync: 2,
+            stalls: true,
+            budget: Budget { ticks: 2, writes: 1, changes: 3, usurps: 1, ..NOTHING },
             ..PLAIN
         },
     ]
