@@ -22,6 +22,8 @@ pub struct Config {
     pub patience: Duration,
     /// Requests that wait while the bucket is paused. Beyond this they are refused: memory stays bounded.
     pub backlog: usize,
+    /// Writes appended and not yet committed; beyond this they wait in the backlog. Enough for a lane's largest batch.
+    pub uncommitted: usize,
     /// Entries in one frame: a peer far behind must not make one huge message.
     pub frame_entries: usize,
     /// Entries sent to a peer and not yet answered. Beyond this it waits for answers.
@@ -48,6 +50,7 @@ impl Default for Config {
             drain_budget: Duration::from_millis(500),
             patience: Duration::from_millis(2000),
             backlog: 1024,
+            uncommitted: 65_536,
             frame_entries: 512,
             window_entries: 4096,
             image_bytes: 64 << 10,

@@ -75,7 +75,7 @@ impl Leader {
     }
 
     /// Goes on in the next term, without a new Reign. A successor settles whatever was proposed.
-    pub(crate) fn adopt<C: Conduct>(&mut self, government: Government, now: Instant, config: &Config) {
+    pub(crate) fn adopt<C: Conduct>(&mut self, government: Government, last: Index, now: Instant, config: &Config) {
         assert!(government.term > self.term, "governments only go forward");
         let mut before = core::mem::take(&mut self.peers);
         for (member, part) in Self::seats(&government) {
@@ -85,7 +85,7 @@ impl Leader {
             }
             let peer = match before.iter().position(|p| p.member == member) {
                 Some(at) => before.swap_remove(at).carry_over(part, C::breaks(Breach::AckFromEarlierTerm)),
-                None => Peer::new(member, part, self.reign, now),
+                None => Peer::new(member, part, last.next(), now),
             };
             self.peers.push(peer);
         }
@@ -208,7 +208,7 @@ impl<C: Conduct> Phaser<C> {
     fn accepts_writes(&self, slot: Slot) -> bool {
         let Role::Leading(leader) = &self.role else { return false };
         let paused = leader.hand_over.pauses::<C>();
-        let room = leader.tickets.len() < self.config.backlog;
+        let room = leader.tickets.len() < self.config.uncommitted;
         leader.serving && !paused && room && !leader.parting.contains(slot)
     }
 
@@ -305,8 +305,13 @@ impl<C: Conduct> Phaser<C> {
                 peer.lease = peer.lease.max(Self::lease_end(sent, now, lease));
             }
             Message::BeaconAck { progress, sent, .. } => {
+                // Restarted within this term it has forgotten what was proved, and takes nothing as committed until it is again.
+                let forgot = sent == peer.beaconed.0 && progress.applied < peer.beaconed.1;
                 peer.progress = progress;
                 peer.lease = peer.lease.max(Self::lease_end(sent, now, lease));
+                if let Some(upto) = peer.upto.filter(|_| forgot && !peer.probing) {
+                    peer.probe(upto.next());
+                }
             }
             Message::Differs { last, known, progress, sent, .. } => self.on_differs(from, last, known, progress, sent),
             Message::Filled { slots, progress, .. } => {
@@ -334,6 +339,8 @@ impl<C: Conduct> Phaser<C> {
         let Role::Leading(leader) = &mut self.role else { return };
         let Some(peer) = leader.peer(from) else { return };
         let known = peer.upto.map_or(Index(0), |upto| upto.min(peer.progress.applied));
+        // Its own Reign, and what follows, only this primary can have committed.
+        let known = known.min(leader.reign.prev());
         if known > self.commit {
             self.commit = known;
             self.apply(now, out);
@@ -508,14 +515,13 @@ impl<C: Conduct> Phaser<C> {
                 peer.advanced = now;
             }
             let unanswered = !peer.probing && peer.upto.is_some() && peer.next.prev() > upto;
-            // Restarted within this term, it has forgotten what was proved, and takes nothing as committed until it is again.
-            let forgot = peer.upto.is_some() && !peer.probing && peer.progress.applied < upto.min(self.commit);
             let quiet =
                 now.since(peer.sent_at) >= self.config.retry || now.since(peer.advanced) >= self.config.retry * 4;
-            if (unanswered || forgot) && quiet {
+            if unanswered && quiet {
                 peer.probe(upto.next());
             }
             let commit = upto.min(self.commit);
+            peer.beaconed = (now, commit);
             out.send(self.me, peer.member, Message::Beacon { term: leader.term, commit, sent: now });
         }
         self.tell_splits(now, out);

@@ -20,6 +20,8 @@ pub(crate) struct Peer {
     /// It grants until then, counted from the sending of what it answered (R5).
     pub(crate) lease: Instant,
     pub(crate) heard: Instant,
+    /// When the last beacon left, and the commit index that it told.
+    pub(crate) beaconed: (Instant, Index),
     /// When it last had everything, or got further.
     pub(crate) advanced: Instant,
     pub(crate) progress: Progress,
@@ -56,6 +58,7 @@ impl Peer {
             probed_from: Instant::ZERO,
             lease: Instant::ZERO,
             heard: now,
+            beaconed: (Instant::ZERO, Index(0)),
             advanced: now,
             progress: Progress::default(),
             begin: None,
@@ -92,6 +95,7 @@ impl Peer {
             &mut self.sent_at,
             &mut self.lease,
             &mut self.heard,
+            &mut self.beaconed.0,
             &mut self.advanced,
             &mut self.fill.not_before,
             &mut self.fill.sent_at,

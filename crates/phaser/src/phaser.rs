@@ -238,6 +238,7 @@ impl<C: Conduct> Phaser<C> {
             base <= self.applied && self.applied <= self.commit && self.commit <= last,
             "base <= applied <= commit <= last"
         );
+        assert!(self.as_of.values().all(|as_of| *as_of >= base), "no table is older than the log begins");
         assert!(self.disk.safe <= last && self.proven <= last, "nothing is safe or proven beyond the end of the log");
         assert!(self.log.last().term <= self.promised, "no entry is newer than the promise (R2)");
         match &self.role {
@@ -415,6 +416,10 @@ impl<C: Conduct> Phaser<C> {
                 Some("R4: a new term, because an earlier life of this process may have led this one")
             }
             Role::Ascending { .. } if !self.disk.is_promise_safe() => Some("R2: its promise to become durable"),
+            Role::Ascending { .. } if !self.is_whole() => Some("the slots that it misses: without them it cannot reign"),
+            Role::Ascending { term, not_before } if *not_before > self.grants.free_at(*term) => {
+                Some("R9: the former primary to have stopped reading, because it is an heir")
+            }
             Role::Ascending { .. } => Some("R5: what it granted to the former primary to run out"),
             Role::Leading(leader) => leader.waits_for(),
         }
@@ -537,7 +542,10 @@ impl<C: Conduct> Phaser<C> {
 
     fn on_saved(&mut self, save: Save) {
         match save {
-            Save::Checkpoint(as_of) => self.cut(as_of),
+            Save::Checkpoint(as_of) => {
+                self.as_of.set(&self.owned, as_of);
+                self.cut(as_of);
+            }
             Save::Taken { image, from } => {
                 // A later image of the same slot, or starting over, leaves its own mark.
                 self.unsaved = self.unsaved.difference(&image.covered);
@@ -553,11 +561,13 @@ impl<C: Conduct> Phaser<C> {
     /// up to somewhere before the split would leave their tables older than the log: a child forked from that after a
     /// restart lacks what lies between.)
     fn cut(&mut self, as_of: Index) {
-        if self.splits.iter().any(|s| !s.registered || !s.forked) {
+        // A split that was applied since the checkpoint was taken is no matter: its slots are in it.
+        let taken = || self.splits.iter().filter(|s| s.at.index <= as_of);
+        if taken().any(|s| !s.registered || !s.forked) {
             return;
         }
         let kept = Index(as_of.0.saturating_sub(self.config.keep_entries));
-        let upto = self.splits.iter().map(|s| s.at.index).fold(kept, Index::max);
+        let upto = taken().map(|s| s.at.index).fold(kept, Index::max);
         if upto <= self.log.base().index || upto > self.applied {
             return;
         }

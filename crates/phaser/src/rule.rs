@@ -162,7 +162,7 @@ impl<C: Conduct> Phaser<C> {
             return;
         }
         let government = leader.succession.take().expect("just looked");
-        leader.adopt::<C>(government, now, &self.config);
+        leader.adopt::<C>(government, self.log.last().index, now, &self.config);
         self.serve_backlog(now, out);
         self.try_commit(now, out);
     }

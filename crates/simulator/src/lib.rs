@@ -1,18 +1,23 @@
 //! The world that tries to break it.
 
+pub mod changes;
 pub mod checkers;
 pub mod clients;
 pub mod conductor;
+pub mod explore;
 pub mod faults;
 pub mod history;
 pub mod host;
 pub mod hunt;
 pub mod meta;
 pub mod network;
+pub mod panics;
 pub mod plan;
+pub mod report;
 pub mod rng;
 pub mod runner;
 pub mod sabotage;
+pub mod shrink;
 pub mod tally;
 pub mod trace;
 pub mod world;

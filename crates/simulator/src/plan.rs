@@ -189,7 +189,7 @@ impl Plan {
             buckets: *rng.pick(&[1usize, 1, 2, 2, 3, 4, 6, 8]).expect("not empty"),
             replicas,
             clients: rng.range(5, 12) as usize,
-            unrest: rng.range(26, 30) * SECOND,
+            unrest: rng.range(30, 33) * SECOND,
             patience: 40 * SECOND,
             faults,
             fault_every: *rng.pick(&[400u64, 900, 2000, 5000]).expect("not empty") * MILLI,

@@ -1,15 +1,15 @@
 //! Many worlds, one per seed, one thread each.
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use blueprint::Conduct;
 
+use crate::panics;
 use crate::plan::Plan;
 use crate::tally::Tally;
-use crate::trace::Trace;
+use crate::trace::{Trace, Wanted};
 use crate::world::{Failure, World};
 
 /// What became of one seed.
@@ -26,14 +26,9 @@ pub struct Outcome {
 pub fn run_plan<C: Conduct>(plan: Plan, trace: Trace) -> Outcome {
     let seed = plan.seed;
     let mut world = World::<C>::new(plan, trace);
-    let verdict = catch_unwind(AssertUnwindSafe(|| world.run()));
-    let failure = match verdict {
+    let failure = match panics::caught(|| world.run()) {
         Ok(verdict) => verdict.err(),
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
-            Some(Failure { checker: "assertion", text: text.unwrap_or_default() })
-        }
+        Err(text) => Some(Failure { checker: "assertion", text }),
     };
     let mut tally = std::mem::take(&mut world.tally);
     tally.simulated = world.time;
@@ -47,9 +42,42 @@ pub fn run_seed<C: Conduct>(seed: u64) -> Outcome {
     run_plan::<C>(Plan::draw(seed), Trace::silent())
 }
 
+/// The same world twice, and every byte of the two compared. It counts once.
+pub fn run_twice<C: Conduct>(seed: u64) -> Outcome {
+    let run = || run_plan::<C>(Plan::draw(seed), Trace::scrutinised());
+    let (first, second) = (run(), run());
+    if first.hash == second.hash {
+        return first;
+    }
+    let read = || run_plan::<C>(Plan::draw(seed), Trace::keeping(Wanted::default())).lines;
+    let text = first_difference(&read(), &read());
+    Outcome { failure: Some(Failure { checker: "determinism", text }), ..first }
+}
+
+fn first_difference(first: &[String], second: &[String]) -> String {
+    let same = first.iter().zip(second).take_while(|(a, b)| a == b).count();
+    match (first.get(same), second.get(same)) {
+        (None, None) => "the traces differ, but not in what can be read".into(),
+        (a, b) => {
+            let line = |line: Option<&String>| line.map_or("(the end)", |l| l.as_str()).to_owned();
+            format!("the traces differ from line {}\n  first  {}\n  second {}", same + 1, line(a), line(b))
+        }
+    }
+}
+
 /// Runs all seeds on all cores; `done` is called after each, in no particular order, and may stop the rest by returning false.
 pub fn run_seeds(seeds: Range<u64>, run: impl Fn(u64) -> Outcome + Sync, mut done: impl FnMut(Outcome) -> bool + Send) {
-    let next = AtomicU64::new(seeds.start);
+    on_all_cores(seeds, run, |_, outcome| done(outcome));
+}
+
+/// Does all numbers on all cores, the lower ones first. When `done` returns false no other is begun, but those that were come to
+/// their end: so the lowest of which `done` disapproves does not depend on chance.
+pub fn on_all_cores<T>(
+    numbers: Range<u64>,
+    work: impl Fn(u64) -> T + Sync,
+    mut done: impl FnMut(u64, T) -> bool + Send,
+) {
+    let next = AtomicU64::new(numbers.start);
     let stop = AtomicBool::new(false);
     let done = Mutex::new(&mut done);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -57,17 +85,48 @@ pub fn run_seeds(seeds: Range<u64>, run: impl Fn(u64) -> Outcome + Sync, mut don
         for _ in 0..threads {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= numbers.end {
                         return;
                     }
-                    let outcome = run(seed);
+                    let result = work(number);
                     let mut done = done.lock().expect("a report does not panic");
-                    if !done(outcome) {
+                    if !done(number, result) {
                         stop.store(true, Ordering::Relaxed);
                     }
                 }
             });
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_shown_where_it_begins() {
+        let lines = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
+        let told = first_difference(&lines("a b c"), &lines("a x c"));
+        assert_eq!(told, "the traces differ from line 2\n  first  b\n  second x");
+        assert!(first_difference(&lines("a b"), &lines("a")).ends_with("second (the end)"));
+    }
+
+    #[test]
+    fn the_lowest_number_wins_whoever_comes_first() {
+        for _ in 0..20 {
+            let mut lowest = u64::MAX;
+            on_all_cores(
+                0..100,
+                |n| n,
+                |n, _| {
+                    if n >= 40 {
+                        lowest = lowest.min(n);
+                    }
+                    n < 40
+                },
+            );
+            assert_eq!(lowest, 40);
+        }
+    }
 }

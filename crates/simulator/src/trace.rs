@@ -1,12 +1,25 @@
 //! The event log of a world: a running hash always, readable lines when somebody wants to read them.
 
+use std::fmt::{self, Write};
+
 use node::{Input, Output, PeerMessage};
 
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     hash: u64,
-    wanted: Option<Wanted>,
+    eye: Eye,
     pub lines: Vec<String>,
+}
+
+/// How closely somebody looks.
+#[derive(Clone, Debug, Default)]
+enum Eye {
+    /// The hash has times, nodes and the shape of messages: cheap enough to be always on.
+    #[default]
+    Glance,
+    /// The hash has every byte of everything that happens.
+    Scrutiny,
+    Reading(Wanted),
 }
 
 /// What to keep of it; nothing given means everything.
@@ -22,8 +35,13 @@ impl Trace {
         Self::default()
     }
 
+    /// Only the hash, but of every byte.
+    pub fn scrutinised() -> Self {
+        Self { eye: Eye::Scrutiny, ..Self::default() }
+    }
+
     pub fn keeping(wanted: Wanted) -> Self {
-        Self { wanted: Some(wanted), ..Self::default() }
+        Self { eye: Eye::Reading(wanted), ..Self::default() }
     }
 
     pub fn hash(&self) -> u64 {
@@ -40,7 +58,8 @@ impl Trace {
         if let Input::Peer { message: PeerMessage::Bucket { bucket, envelope }, .. } = input {
             self.mix(bucket.0 ^ (envelope.message.term().0 << 32) ^ (envelope.message.name().len() as u64));
         }
-        if self.wanted.is_some() {
+        self.scrutinise(format_args!("{input:?}"));
+        if self.is_read() {
             let bucket = match input {
                 Input::Peer { message: PeerMessage::Bucket { bucket, .. }, .. } => Some(bucket.0),
                 _ => None,
@@ -64,7 +83,8 @@ impl Trace {
                 to.0 ^ (bucket.0 << 8) ^ (envelope.message.term().0 << 32) ^ (envelope.message.name().len() as u64),
             );
         }
-        if self.wanted.is_some() {
+        self.scrutinise(format_args!("{output:?}"));
+        if self.is_read() {
             let (bucket, text) = match output {
                 Output::Send { to, message } => {
                     let bucket = match message {
@@ -84,13 +104,25 @@ impl Trace {
     /// `usize::MAX` is the meta group.
     pub fn line(&mut self, time: u64, host: usize, text: impl FnOnce() -> String) {
         self.mix(time ^ 0xaa);
-        if self.wanted.is_some() {
-            self.keep(time, host, None, text());
+        match self.eye {
+            Eye::Glance => {}
+            Eye::Scrutiny => self.scrutinise(format_args!("{}", text())),
+            Eye::Reading(_) => self.keep(time, host, None, text()),
+        }
+    }
+
+    fn is_read(&self) -> bool {
+        matches!(self.eye, Eye::Reading(_))
+    }
+
+    fn scrutinise(&mut self, everything: fmt::Arguments<'_>) {
+        if matches!(self.eye, Eye::Scrutiny) {
+            Bytes(self).write_fmt(everything).expect("a hash takes anything");
         }
     }
 
     fn keep(&mut self, time: u64, host: usize, bucket: Option<u64>, text: String) {
-        let Some(wanted) = &self.wanted else { return };
+        let Eye::Reading(wanted) = &self.eye else { return };
         let other_host = host != usize::MAX && wanted.host.is_some_and(|h| h != host);
         let other_bucket = wanted.bucket.is_some() && bucket.is_some() && bucket != wanted.bucket;
         if other_host || other_bucket {
@@ -98,6 +130,16 @@ impl Trace {
         }
         let who = if host == usize::MAX { "meta".into() } else { format!("h{}", host + 1) };
         self.lines.push(format!("{:>10.6} {who:>5} {text}", time as f64 / 1e6));
+    }
+}
+
+/// Text that goes into the hash and nowhere else.
+struct Bytes<'a>(&'a mut Trace);
+
+impl Write for Bytes<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.bytes().for_each(|byte| self.0.mix(u64::from(byte)));
+        Ok(())
     }
 }
 

@@ -13,8 +13,8 @@ use super::world::{NODES, Seen, Stimulus, World, bucket_of, place};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Deliver { letter: u32 },
-    /// A node's journal is synced.
-    Sync { node: usize },
+    /// A node's journal is synced: this many writes of each bucket.
+    Sync { node: usize, writes: [u8; BUCKETS] },
     Wake { at: usize },
     See { node: usize, epoch: u8 },
     /// A question is looked up; and answered.
@@ -58,10 +58,15 @@ impl<C: Conduct + Hash> Explorer<C> {
     }
 
     fn node_actions(&self, world: &World, node: usize, actions: &mut Vec<Action>) {
-        let unsynced = |bucket: usize| self.known(world.replicas[place(bucket, node)]).map_or(0, |k| k.lore.unsynced);
-        let unsynced = [unsynced(0), unsynced(1)];
-        if unsynced != [0, 0] {
-            actions.push(Action::Sync { node });
+        let lore = |bucket: usize| self.known(world.replicas[place(bucket, node)]).map(|known| &known.lore);
+        let unsynced = [0, 1].map(|bucket| lore(bucket).map_or(0, |lore| lore.unsynced));
+        let writes = [0, 1].map(|bucket| lore(bucket).map_or(0, |lore| lore.writes));
+        if writes != [0, 0] {
+            actions.push(Action::Sync { node, writes });
+        }
+        if writes[0] + writes[1] > 1 {
+            let firsts = [[1, 0], [0, 1]].into_iter().filter(|first| first[0] <= writes[0] && first[1] <= writes[1]);
+            actions.extend(firsts.map(|writes| Action::Sync { node, writes }));
         }
         let newest = self.metas.get(world.meta).epoch;
         let seen = world.seen[node];
@@ -171,11 +176,12 @@ impl<C: Conduct + Hash> Explorer<C> {
                 let at = self.letters.get(letter).to();
                 self.perform(world, at, Stimulus::Letter(letter))?;
             }
-            Action::Sync { node } => {
-                for at in (0..BUCKETS).map(|bucket| place(bucket, node)) {
+            Action::Sync { node, writes } => {
+                for bucket in (0..BUCKETS).filter(|bucket| writes[*bucket] > 0) {
+                    let at = place(bucket, node);
                     let newborn = self.known(world.replicas[at]).is_some_and(|known| known.replica.durable.is_none());
-                    self.perform(world, at, Stimulus::Written)?;
-                    if newborn && bucket_of(at) == 1 {
+                    self.perform(world, at, Stimulus::Written { writes: writes[bucket] })?;
+                    if newborn && bucket == 1 {
                         self.tell_parent(world, at)?;
                     }
                 }

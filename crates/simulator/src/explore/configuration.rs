@@ -77,13 +77,10 @@ impl Configuration {
             seat_delay: Duration::ZERO,
             drain_budget: TICK,
             patience: never,
-            backlog: 8,
-            frame_entries: 8,
-            window_entries: 64,
-            image_bytes: 1 << 20,
-            fill_rate: u64::MAX,
             checkpoint_every: self.checkpoint_every.unwrap_or(u64::MAX),
             keep_entries: 0,
+            fill_rate: u64::MAX,
+            ..Config::default()
         }
     }
 }
@@ -192,7 +189,7 @@ pub fn configurations() -> Vec<Configuration> {
             spare: true,
             min_in_sync: 2,
             prelude: &[Prelude::Enlist, Prelude::Dismiss, Prelude::Tick],
-            budget: Budget { ticks: 1, reads: 1, changes: 2, usurps: 1, ..NOTHING },
+            budget: Budget { ticks: 1, reads: 1, changes: 3, usurps: 1, enlistments: 1, ..NOTHING },
             ..PLAIN
         },
         Configuration {
@@ -292,6 +289,22 @@ pub fn configurations() -> Vec<Configuration> {
             fates: &[Fate::Stalled],
             prelude: &[Prelude::Enlist, Prelude::Dismiss],
             budget: Budget { ticks: 1, reads: 1, changes: 3, usurps: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "split-cut",
+            splittable: true,
+            slow_disk: true,
+            checkpoint_every: Some(1),
+            budget: Budget { ticks: 1, crashes: 1, writes: 1, splits: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "heirs-enlist",
+            spare: true,
+            min_in_sync: 2,
+            prelude: &[Prelude::Dismiss],
+            budget: Budget { ticks: 1, reads: 1, changes: 3, usurps: 1, enlistments: 1, ..NOTHING },
             ..PLAIN
         },
         Configuration {

@@ -21,7 +21,11 @@ impl<C: Conduct + Hash> Explorer<C> {
                 let (from, to) = (letter.envelope.from.node, letter.envelope.to.node);
                 format!("{to}{} gets {} of {from}", child(usize::from(letter.bucket)), message(letter))
             }
-            Action::Sync { node } => format!("n{}: its disk has written everything", node + 1),
+            Action::Sync { node, writes } => {
+                let all = |bucket: usize| self.known(world.replicas[place(bucket, *node)]).map_or(0, |k| k.lore.writes);
+                let what = if *writes == [all(0), all(1)] { "everything" } else { "the first write" };
+                format!("n{}: its disk has written {what}", node + 1)
+            }
             Action::Wake { at } => format!("{} wakes", replica(*at)),
             Action::See { node, epoch } => {
                 let government = self.metas.get(world.meta).view(0, *epoch).government;

@@ -126,7 +126,7 @@ impl<C: Conduct + Hash> Explorer<C> {
             Stimulus::HandOver { to } => Input::HandOver { to: NodeId(u64::from(to) + 1) },
             Stimulus::Split => Input::Split { child: CHILD, slots: SlotSet::single(Slot(1)) },
             Stimulus::Forked => Input::Forked { child: CHILD },
-            Stimulus::Written => return self.guarded(at, || replica.sync(disk)),
+            Stimulus::Written { writes } => return self.guarded(at, || replica.sync(usize::from(writes), disk)),
             Stimulus::Crash { kept } => return self.guarded(at, || replica.crash(kept, &config, disk)),
             Stimulus::Decided => {
                 let mut decided = replica;

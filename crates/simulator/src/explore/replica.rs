@@ -93,10 +93,10 @@ impl<C: Conduct + Hash> Replica<C> {
         hands.finish()
     }
 
-    /// Everything under way is safe now.
-    pub(super) fn sync(&self, disk: Disk) -> Played<C> {
+    /// The first of what is under way is safe now: this many writes.
+    pub(super) fn sync(&self, writes: usize, disk: Disk) -> Played<C> {
         let mut hands = Hands::new(self.clone(), disk);
-        hands.sync();
+        hands.sync(writes);
         hands.finish()
     }
 
@@ -202,7 +202,7 @@ impl<C: Conduct + Hash> Hands<C> {
     fn finish(mut self) -> Played<C> {
         self.step(Input::Flush);
         while self.disk == Disk::Instant && !self.replica.pending.is_empty() {
-            self.sync();
+            self.sync(usize::MAX);
             self.step(Input::Flush);
         }
         self.replica.phaser.check_invariants();
@@ -216,11 +216,12 @@ impl<C: Conduct + Hash> Hands<C> {
         self.played
     }
 
-    fn sync(&mut self) {
-        let Some((upto, _)) = self.replica.pending.last() else { return };
-        let upto = *upto;
-        for (_, records) in self.replica.pending.drain(..) {
+    fn sync(&mut self, writes: usize) {
+        let writes = writes.min(self.replica.pending.len());
+        let mut upto = WriteId(0);
+        for (id, records) in self.replica.pending.drain(..writes) {
             records.iter().for_each(|record| absorb(&mut self.replica.durable, record));
+            upto = id;
         }
         self.written = upto.0;
         self.step(Input::Written { upto });

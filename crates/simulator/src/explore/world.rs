@@ -112,7 +112,9 @@ pub(super) struct Lore {
     /// One bit per slot: it owns them; it would answer a read of them right now.
     pub(super) owned: u8,
     pub(super) readable: u8,
+    /// Records that a crash could take, and in how many writes they are.
     pub(super) unsynced: usize,
+    pub(super) writes: u8,
     pub(super) standing: Vec<Standing>,
 }
 
@@ -134,6 +136,7 @@ impl<C: Conduct + Hash> Known<C> {
             owned: slots.clone().fold(0, |bits, slot| bits | 1 << slot),
             readable: readable.fold(0, |bits, slot| bits | 1 << slot),
             unsynced: replica.unsynced(),
+            writes: replica.pending.len() as u8,
             standing: standing.collect(),
         };
         Self { replica, lore }
@@ -159,7 +162,7 @@ pub(super) type Outcome = Result<Rc<Effect>, Fault>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Stimulus {
     Letter(u32),
-    Written,
+    Written { writes: u8 },
     Wake,
     View(u32),
     Told { nonce: u64, view: u32 },

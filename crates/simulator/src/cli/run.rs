@@ -1,0 +1,84 @@
+//! `simulator run`: many seeds, one report.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use blueprint::Honest;
+use clap::Args;
+use simulator::report::{Report, failed};
+use simulator::runner;
+
+use super::{Ending, paint, progress, say};
+
+/// Run seeds on all cores and report what happened
+#[derive(Debug, Args)]
+pub(super) struct Run {
+    /// From A up to and without B
+    #[arg(long, value_name = "A..B", default_value = "0..200", value_parser = parse_seeds)]
+    seeds: Range<u64>,
+    /// Run each seed twice and compare every byte of the two traces
+    #[arg(long)]
+    twice: bool,
+    /// Print one JSON object instead of the report
+    #[arg(long)]
+    json: bool,
+    /// Do not stop at the first failure
+    #[arg(long)]
+    keep_going: bool,
+}
+
+impl Run {
+    pub(super) fn run(self) -> anyhow::Result<Ending> {
+        let report = self.report();
+        if self.json {
+            say(report.json())?;
+        } else {
+            say(report.text(paint()).trim_end())?;
+        }
+        Ok(Ending::of(report.failures.values()))
+    }
+
+    fn report(&self) -> Report {
+        let template = "{bar:30} {pos}/{len} seeds, {per_sec}, {msg} failed, {eta} left";
+        let bar = progress(self.seeds.end - self.seeds.start, template).with_message("0");
+        let mut report = Report::new(self.seeds.clone());
+        let start = Instant::now();
+        let run = if self.twice { runner::run_twice::<Honest> } else { runner::run_seed::<Honest> };
+        runner::run_seeds(self.seeds.clone(), run, |outcome| {
+            if let Some(failure) = &outcome.failure {
+                bar.println(failed(outcome.seed, failure));
+            }
+            report.add(outcome);
+            bar.set_message(report.failures.len().to_string());
+            bar.inc(1);
+            self.keep_going || report.failures.is_empty()
+        });
+        report.took = start.elapsed();
+        bar.finish_and_clear();
+        report
+    }
+}
+
+fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
+    let seeds = text.split_once("..").and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
+    match seeds {
+        None => Err("seeds are given as two numbers, such as 0..200".into()),
+        Some(seeds) if seeds.is_empty() => Err("there is no seed in that".into()),
+        Some(seeds) => Ok(seeds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_seeds() {
+        assert_eq!(parse_seeds("0..5000"), Ok(0..5000));
+        assert_eq!(parse_seeds("7..8"), Ok(7..8));
+        assert_eq!(parse_seeds("0..18446744073709551615"), Ok(0..u64::MAX));
+        for wrong in ["", "5", "..", "5..", "..5", "a..b", "5..5", "6..5", "-1..5", "0..=5", "0...5"] {
+            assert!(parse_seeds(wrong).is_err(), "{wrong}");
+        }
+    }
+}
