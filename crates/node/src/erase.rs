@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use blueprint::{Birth, Blueprint, Breach, BucketId, Command as Proposal, Conduct, Epoch, Instant, NodeId, Rule, Term};
+use blueprint::{Birth, Blueprint, Breach, Bucket, BucketId, Command as Proposal, Conduct, Epoch, Instant, NodeId, Rule, Term};
 
 use crate::io::{NodeRecord, Output};
 use crate::node::{Asked, Node};
@@ -41,10 +41,21 @@ impl<C: Conduct> Node<C> {
             }
         }
         self.erase_condemned(now, out);
+        self.report_erased(out);
+    }
+
+    /// A removed bucket waits until every holder has said that it holds nothing: said again and again, because it may get lost.
+    fn report_erased(&self, out: &mut Vec<Output>) {
+        for bucket in self.blueprint.buckets.values().filter(|b| !self.replicas.contains_key(&b.id)) {
+            let Rule::Removed { holders, .. } = &bucket.rule else { continue };
+            for holder in holders.iter().filter(|h| h.node == self.id) {
+                out.push(Output::Propose(Proposal::Erased { bucket: bucket.id, holder: *holder }));
+            }
+        }
     }
 
     /// The term of the government that does not name this node, if so.
-    fn unnamed_in(blueprint: &Blueprint, bucket: BucketId, me: NodeId) -> Option<Term> {
+    pub(crate) fn unnamed_in(blueprint: &Blueprint, bucket: BucketId, me: NodeId) -> Option<Term> {
         match blueprint.buckets.get(&bucket).map(|b| &b.rule) {
             Some(Rule::Governed(government)) => government.named(me).is_none().then_some(government.term),
             Some(Rule::Removed { term, .. }) => Some(*term),
@@ -95,13 +106,12 @@ impl<C: Conduct> Node<C> {
         if !members.filter(|m| read.is_present(m.node)).all(|m| echoed(m.node)) {
             return;
         }
-        let registered_here: Vec<BucketId> = read
-            .buckets
-            .values()
-            .filter(|b| matches!(b.birth, Birth::Split { parent, .. } if parent == bucket))
-            .filter(|b| b.government().is_some_and(|g| g.named(self.id).is_some()))
-            .map(|b| b.id)
-            .collect();
+        let named_here = |b: &Bucket| b.government().is_some_and(|g| g.named(self.id).is_some());
+        let born = |b: &Bucket| match b.birth {
+            Birth::Split { parent, at } if parent == bucket => Some((b.id, at)),
+            Birth::Split { .. } | Birth::First => None,
+        };
+        let registered_here: Vec<_> = read.buckets.values().filter(|b| named_here(b)).filter_map(born).collect();
         if replica.phaser.owes_fork(&registered_here) && !C::breaks(Breach::ParentErasedBeforeFork) {
             return;
         }
@@ -111,34 +121,33 @@ impl<C: Conduct> Node<C> {
         }
         // In the very step that erases: a re-enlisted replica has promised more by now.
         if term >= replica.phaser.promised() && Self::unnamed_in(&self.blueprint, bucket, self.id).is_some() {
-            self.erase(bucket, out);
+            self.erase(now, bucket, out);
         }
     }
 
     /// The planted bug that does not ask what may still have to be made of a replica.
-    pub(crate) fn erase_unnamed(&mut self, out: &mut Vec<Output>) {
+    pub(crate) fn erase_unnamed(&mut self, now: Instant, out: &mut Vec<Output>) {
         let unnamed = |bucket: &&BucketId| Self::unnamed_in(&self.blueprint, **bucket, self.id).is_some();
         for bucket in self.replicas.keys().filter(unnamed).copied().collect::<Vec<_>>() {
-            self.erase(bucket, out);
+            self.erase(now, bucket, out);
         }
     }
 
-    fn erase(&mut self, bucket: BucketId, out: &mut Vec<Output>) {
+    fn erase(&mut self, now: Instant, bucket: BucketId, out: &mut Vec<Output>) {
+        self.drive(now, bucket, phaser::Input::Retire, out); // whoever still waits is answered (R12)
         let Some(replica) = self.replicas.remove(&bucket) else { return };
         self.unneeded.remove(&bucket);
+        self.forget_writes(bucket);
         self.write(NodeRecord::Erase { bucket });
         let holder = replica.phaser.me();
         out.push(Output::Erased { bucket, incarnation: holder.incarnation });
-        if let Some(Rule::Removed { .. }) = self.blueprint.buckets.get(&bucket).map(|b| &b.rule) {
-            out.push(Output::Propose(Proposal::Erased { bucket, holder }));
-        }
     }
 
     fn erase_condemned(&mut self, now: Instant, out: &mut Vec<Output>) {
         let due = |mark: &Unneeded| mark.condemned.is_some_and(|at| now >= at);
         let condemned: Vec<BucketId> = self.unneeded.iter().filter(|(_, m)| due(m)).map(|(b, _)| *b).collect();
         for bucket in condemned {
-            self.erase(bucket, out);
+            self.erase(now, bucket, out);
             let blueprint = Arc::clone(&self.blueprint);
             self.blueprint = Arc::new(Blueprint::new()); // the planted bug forgets, and takes part again as if new
             self.take_parts(now, &blueprint);

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use blueprint::{Birth, Blueprint, Breach, Bucket, BucketId, Change, Command as Proposal, Conduct, Fate, Government};
+use blueprint::{Birth, Blueprint, Breach, Bucket, BucketId, Change, Command as Proposal, Conduct, Epoch, Fate, Government};
 use blueprint::{Instant, Member, Position, Rule, SlotSet, Term};
 use phaser::{Fork, Founding, Image, Phaser, View};
 
 use crate::io::{BatchId, NodeRecord, Output};
-use crate::node::{Coming, FollowUp, Node};
+use crate::node::{Coming, Deferred, FollowUp, Node};
 use crate::replica::{Replica, Tables};
 
 impl<C: Conduct> Node<C> {
@@ -15,13 +15,19 @@ impl<C: Conduct> Node<C> {
     /// the next: the replicas that it names and that never were here come to be; its epoch is written down; its governments
     /// rule. So an epoch below a replica's incarnation proves that this replica never was.
     pub(crate) fn on_blueprint(&mut self, now: Instant, blueprint: &Arc<Blueprint>) {
-        let newest = self.coming.as_ref().map_or(self.blueprint.epoch, |c| c.blueprint.epoch);
-        if blueprint.epoch <= newest || blueprint.epoch < self.epoch {
+        if blueprint.epoch <= self.blueprint.epoch || blueprint.epoch < self.epoch {
+            return;
+        }
+        if let Some(coming) = &mut self.coming {
+            // The one that is on its way arrives first, however many come behind it; only the newest of those counts.
+            if coming.behind.as_ref().is_none_or(|b| b.epoch < blueprint.epoch) {
+                coming.behind = Some(Arc::clone(blueprint));
+            }
             return;
         }
         let founded = !self.take_parts(now, blueprint).is_empty();
         let after = self.open_batch();
-        self.coming = Some(Coming { blueprint: Arc::clone(blueprint), after, recorded: false });
+        self.coming = Some(Coming { blueprint: Arc::clone(blueprint), after, recorded: false, behind: None });
         if !founded {
             self.record_epoch();
         }
@@ -35,7 +41,12 @@ impl<C: Conduct> Node<C> {
 
     pub(crate) fn on_coming_written(&mut self, now: Instant, upto: BatchId, out: &mut Vec<Output>) {
         match self.coming.take_if(|coming| coming.after <= upto) {
-            Some(coming) if coming.recorded => self.act_on(now, &coming.blueprint, out),
+            Some(coming) if coming.recorded => {
+                self.act_on(now, &coming.blueprint, out);
+                if let Some(behind) = coming.behind {
+                    self.on_blueprint(now, &behind);
+                }
+            }
             Some(coming) => {
                 self.coming = Some(coming);
                 self.record_epoch();
@@ -51,7 +62,7 @@ impl<C: Conduct> Node<C> {
         self.epoch = self.epoch.max(blueprint.epoch);
         self.blueprint = Arc::clone(blueprint);
         if C::breaks(Breach::ParentErasedBeforeFork) {
-            self.erase_unnamed(out);
+            self.erase_unnamed(now, out);
         }
         self.decide_deferred(now, out);
         for bucket in self.replicas.keys().copied().collect::<Vec<_>>() {
@@ -76,17 +87,19 @@ impl<C: Conduct> Node<C> {
     }
 
     /// A replica of this child will be made of what is here.
-    fn awaits_fork(&self, child: BucketId) -> bool {
-        self.replicas.values().any(|r| r.phaser.awaits_split(child))
-            || self.deferred.iter().any(|(_, f, _)| f.child == child)
+    fn awaits_fork(&self, child: &Bucket) -> bool {
+        let Birth::Split { at, .. } = child.birth else { return false };
+        self.replicas.values().any(|r| r.phaser.awaits_split(child.id, at))
+            || self.deferred.iter().any(|d| (d.fork.child, d.fork.at) == (child.id, at))
     }
 
     /// Named, and nothing here.
     fn take_part(&mut self, now: Instant, bucket: &Bucket, government: &Government, named: Member) {
-        let is_member = government.is_member(named);
+        // An heir that never was holds all that was ever acknowledged, too: nothing.
+        let is_member = government.is_member(named) || government.heirs.contains(&named);
         let is_candidate = government.candidates.contains(&named);
-        let lost = self.lost.get(&bucket.id) == Some(&named.incarnation) && !C::breaks(Breach::ErasedKeepsIncarnation);
-        let parent_here = self.awaits_fork(bucket.id);
+        let lost = self.lost.get(&bucket.id).is_some_and(|l| l.incarnation == named.incarnation) && !C::breaks(Breach::ErasedKeepsIncarnation);
+        let parent_here = self.awaits_fork(bucket);
         let first = bucket.birth == Birth::First && self.epoch.0 < named.incarnation.0;
         if lost {
             return; // it says so in its upkeep, and comes back under another incarnation (R10)
@@ -136,6 +149,8 @@ impl<C: Conduct> Node<C> {
         let blueprint = Arc::clone(&self.blueprint);
         if let Some(view) = self.view(&blueprint, bucket) {
             self.drive(now, bucket, phaser::Input::View(view), out);
+        } else if Self::unnamed_in(&blueprint, bucket, self.id).is_some() {
+            self.drive(now, bucket, phaser::Input::Retire, out); // removed: it serves nobody any more
         }
     }
 
@@ -161,12 +176,16 @@ impl<C: Conduct> Node<C> {
     pub(crate) fn on_fork(&mut self, now: Instant, parent: BucketId, fork: Fork, later: &mut Vec<FollowUp>) {
         let Some(replica) = self.replicas.get_mut(&parent) else { return };
         let tables = replica.tables.fork::<C>(&fork.slots);
+        let replica_epoch = replica.phaser.known_epoch();
         let child = fork.child;
         if self.replicas.contains_key(&child) && !C::breaks(Breach::ForkOverwritesReplica) {
             return later.push(FollowUp::Phaser(phaser::Input::Forked { child })); // a fork never replaces a replica
         }
-        if self.blueprint.epoch < self.epoch || self.blueprint.epoch.0 == 0 {
-            return self.deferred.push((parent, fork, tables)); // it may have had its time here already
+        // Whether the child has a place here, and under which name, must be judged by a blueprint that is at least as new
+        // as what the parent's phaser knows, and as what this node once acted on: it may have had its time already.
+        let needs = self.epoch.max(replica_epoch).max(Epoch(1));
+        if self.blueprint.epoch < needs {
+            return self.deferred.push(Deferred { parent, fork, tables, needs });
         }
         if self.make_child(now, parent, fork, tables) {
             later.push(FollowUp::Govern(child));
@@ -176,7 +195,10 @@ impl<C: Conduct> Node<C> {
     }
 
     fn decide_deferred(&mut self, now: Instant, out: &mut Vec<Output>) {
-        for (parent, fork, tables) in std::mem::take(&mut self.deferred) {
+        let epoch = self.blueprint.epoch;
+        let (ready, later) = std::mem::take(&mut self.deferred).into_iter().partition(|d| d.needs <= epoch);
+        self.deferred = later;
+        for Deferred { parent, fork, tables, .. } in ready {
             let child = fork.child;
             if self.replicas.contains_key(&child) || !self.make_child(now, parent, fork, tables) {
                 self.drive(now, parent, phaser::Input::Forked { child }, out);
@@ -220,7 +242,7 @@ impl<C: Conduct> Node<C> {
             let Rule::Governed(government) = &bucket.rule else { continue };
             let Some(named) = government.named(self.id) else { continue };
             let held = self.replicas.get(&bucket.id).is_some_and(|r| r.phaser.me().incarnation == named.incarnation);
-            let fork_comes = self.awaits_fork(bucket.id);
+            let fork_comes = self.awaits_fork(bucket);
             if held || fork_comes {
                 continue;
             }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use blueprint::{Blueprint, BucketId, Command as Proposal, Epoch, Incarnation, Instant, NodeId, SlotSet, Term};
+use blueprint::{
+    Blueprint, BucketId, Command as Proposal, Epoch, Incarnation, Instant, NodeId, Position, SlotSet, Term,
+};
 use phaser::{Durable, Envelope, Event, Record};
 use values::{Command, Reply};
 
@@ -167,7 +169,14 @@ pub struct NodeDurable {
     pub epoch: Epoch,
     pub replicas: BTreeMap<BucketId, Durable>,
     /// Replicas that are known to have been here and are damaged beyond use (R10).
-    pub lost: BTreeMap<BucketId, Incarnation>,
+    pub lost: BTreeMap<BucketId, Lost>,
+}
+
+/// A replica that is no more: under which incarnation it was here, and where its log began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Lost {
+    pub incarnation: Incarnation,
+    pub origin: Position,
 }
 
 impl NodeDurable {

@@ -7,6 +7,6 @@ mod node;
 mod replica;
 mod request;
 
-pub use io::{Answer, BatchId, Door, Input, NodeDurable, NodeRecord, Origin, Output, PeerMessage, RequestId};
+pub use io::{Answer, BatchId, Door, Input, Lost, NodeDurable, NodeRecord, Origin, Output, PeerMessage, RequestId};
 pub use node::{Config, Node};
 pub use replica::Tables;

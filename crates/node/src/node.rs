@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use blueprint::{Blueprint, BucketId, Command as Proposal, Conduct, Epoch, Incarnation, Instant, NodeId, Slot};
+use blueprint::{Blueprint, BucketId, Command as Proposal, Conduct, Epoch, Instant, NodeId, Slot};
 use phaser::{Fork, Outbox, Phaser, Record, Ticket, WriteId};
 
 use crate::erase::Unneeded;
-use crate::io::{Answer, BatchId, Input, NodeDurable, NodeRecord, Output, PeerMessage};
+use crate::io::{Answer, BatchId, Input, Lost, NodeDurable, NodeRecord, Output, PeerMessage};
 use crate::replica::{Replica, Tables};
 use crate::request::Pending;
 
@@ -46,6 +46,16 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// What a set of numbers must satisfy; the text says which one to change.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if self.grace < self.phaser.lease + self.phaser.margin {
+            return Err("grace must be at least lease + margin: erasing a replica forgets what it granted");
+        }
+        self.phaser.check()
+    }
+}
+
 #[derive(Debug)]
 pub struct Node<C> {
     pub(crate) id: NodeId,
@@ -56,11 +66,11 @@ pub struct Node<C> {
     /// Newer, and on its way to be acted on.
     pub(crate) coming: Option<Coming>,
     pub(crate) replicas: BTreeMap<BucketId, Replica<C>>,
-    pub(crate) lost: BTreeMap<BucketId, Incarnation>,
+    pub(crate) lost: BTreeMap<BucketId, Lost>,
     /// Forks whose child is not durable yet: child → parent.
     pub(crate) forking: BTreeMap<BucketId, BucketId>,
-    /// Forks of a recovery, which wait until it is known whether the child still has a place here.
-    pub(crate) deferred: Vec<(BucketId, Fork, Tables)>,
+    /// Forks that wait until it is known whether the child has a place here.
+    pub(crate) deferred: Vec<Deferred>,
     pub(crate) unneeded: BTreeMap<BucketId, Unneeded>,
     pub(crate) requests: BTreeMap<Ticket, Pending>,
     pub(crate) hops: BTreeMap<u64, crate::request::Hopping>,
@@ -85,6 +95,17 @@ pub(crate) struct Coming {
     pub(crate) blueprint: Arc<Blueprint>,
     pub(crate) after: BatchId,
     pub(crate) recorded: bool,
+    /// The newest that came since.
+    pub(crate) behind: Option<Arc<Blueprint>>,
+}
+
+/// A fork that waits until a blueprint of at least that epoch is acted on.
+#[derive(Clone, Debug)]
+pub(crate) struct Deferred {
+    pub(crate) parent: BucketId,
+    pub(crate) fork: Fork,
+    pub(crate) tables: Tables,
+    pub(crate) needs: Epoch,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -128,11 +149,13 @@ impl<C: Conduct> Node<C> {
             config,
         };
         // All replicas first: a fork must see whether its child is there.
+        let held = durable.replicas.iter().map(|(bucket, durable)| (*bucket, durable.origin));
+        let children: Vec<_> = held.chain(node.lost.iter().map(|(bucket, lost)| (*bucket, lost.origin))).collect();
         let mut outboxes = Vec::new();
         for (bucket, durable) in durable.replicas {
             let tables = Tables::recover(&durable);
             let mut outbox = Outbox::default();
-            let phaser = Phaser::recover(node.config.phaser.clone(), durable, node.draw(), now, &mut outbox);
+            let phaser = Phaser::recover(node.config.phaser.clone(), durable, &children, node.draw(), now, &mut outbox);
             node.replicas.insert(bucket, Replica { phaser, tables });
             outboxes.push((bucket, outbox));
         }
@@ -362,6 +385,12 @@ impl<C: Conduct> Node<C> {
     pub(crate) fn write(&mut self, record: NodeRecord) -> BatchId {
         self.batch.push(record);
         self.open
+    }
+
+    /// What an erased replica was writing must not count for one that comes after it.
+    pub(crate) fn forget_writes(&mut self, bucket: BucketId) {
+        self.writing.retain(|(_, b, _)| *b != bucket);
+        self.forking.retain(|child, parent| *child != bucket && *parent != bucket);
     }
 
     /// It will have something to write.

@@ -7,6 +7,7 @@ use values::{Command, Read, Reply};
 
 use crate::io::{Answer, Door, Origin, Output, PeerMessage, RequestId};
 use crate::node::{FollowUp, Node};
+use crate::replica::Replica;
 
 /// The keyspace that every connection works in so far.
 const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(1);
@@ -76,8 +77,20 @@ impl<C: Conduct> Node<C> {
     }
 
     fn leading(&self, slot: Slot) -> Option<BucketId> {
-        let leads = self.replicas.iter().find(|(_, r)| r.phaser.leads().is_some() && r.phaser.owned().contains(slot));
-        leads.map(|(bucket, _)| *bucket)
+        let leads = |r: &Replica<C>| r.phaser.leads().is_some() && r.phaser.owned().contains(slot);
+        let mut leading = self.replicas.iter().filter(|(_, r)| leads(r)).map(|(bucket, _)| *bucket);
+        leading.find(|bucket| self.keyspace_of(*bucket) == Some(DEFAULT_KEYSPACE))
+    }
+
+    /// That of the bucket, or of the one that it was split from if it is not registered yet.
+    fn keyspace_of(&self, bucket: BucketId) -> Option<KeyspaceId> {
+        let mut known = bucket;
+        loop {
+            if let Some(bucket) = self.blueprint.buckets.get(&known) {
+                return Some(bucket.keyspace);
+            }
+            known = *self.replicas.iter().find(|(_, r)| r.phaser.holds_split(known))?.0;
+        }
     }
 
     /// Named primary and not leading yet: its phaser may keep the request waiting.
@@ -221,13 +234,16 @@ impl<C: Conduct> Node<C> {
     /// The primary proposes reaping.
     pub(crate) fn reap(&mut self, now: Instant, out: &mut Vec<Output>) {
         let mut expired = Vec::new();
-        for replica in self.replicas.values().filter(|r| r.phaser.leads().is_some_and(|(_, serving)| serving)) {
-            let clock = replica.phaser.data_clock(now);
-            let keys = replica.tables.iter().flat_map(|(_, table)| table.expired(clock, self.config.reap_batch));
-            expired.extend(keys.take(self.config.reap_batch));
+        for (bucket, replica) in &self.replicas {
+            if replica.phaser.leads().is_some_and(|(_, serving)| serving) {
+                let clock = replica.phaser.data_clock(now);
+                let keys = replica.tables.iter().flat_map(|(_, table)| table.expired(clock, self.config.reap_batch));
+                expired.extend(keys.take(self.config.reap_batch).map(|key| (*bucket, key)));
+            }
         }
-        for key in expired {
-            self.route(now, Pending::reap(key, None), out);
+        for (bucket, key) in expired {
+            let pending = Pending::reap(key, None);
+            self.submit(now, bucket, pending.command.slot(), pending, out);
         }
     }
 }

@@ -73,6 +73,9 @@ impl Config {
         if self.stall < self.lease {
             return Err("stall must be at least lease: a secondary is not slow before its lease has run out");
         }
+        if self.image_bytes == 0 || self.uncommitted == 0 {
+            return Err("image_bytes and uncommitted must be above zero");
+        }
         if self.backlog == 0 || self.frame_entries == 0 || self.window_entries == 0 || self.fill_rate == 0 {
             return Err("backlog, frame_entries, window_entries and fill_rate must be above zero");
         }

@@ -46,6 +46,8 @@ pub struct Image {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Durable {
     pub me: Member,
+    /// Where its log began when it was founded: for a forked child the position of the Split that made it.
+    pub origin: Position,
     pub promised: Term,
     pub log: Log,
     pub commit: Index,
@@ -62,6 +64,7 @@ impl Durable {
         let Record::Found { me, promised, base, clock, owned, image } = record else { return None };
         let mut durable = Self {
             me: *me,
+            origin: *base,
             promised: *promised,
             log: Log::new(*base, *clock),
             commit: base.index,

@@ -150,9 +150,11 @@ impl<C: Conduct> Phaser<C> {
     }
 
     fn on_begin(&mut self, now: Instant, from: Member, base: Position, clock: u64, owned: SlotSet, out: &mut Outbox) {
-        // A late or repeated Begin must not throw away what this replica has acknowledged, in this term, since.
-        if self.proven >= base.index && self.proven > Index(0) {
+        // A late or repeated Begin must not throw away what this replica has acknowledged, in this term, since; and a log
+        // that holds the base needs no new beginning: the primary of this very term says that it is right.
+        if (self.log.holds(base) || self.proven >= base.index) && base.index > Index(0) {
             self.drop_message(Dropped::OutdatedBegin, out);
+            self.proven = self.proven.max(base.index.min(self.log.last().index));
             return self.answer_begun(now, from, out);
         }
         if self.may_owe_fork() && !C::breaks(Breach::ParentErasedBeforeFork) {

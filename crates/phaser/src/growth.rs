@@ -92,9 +92,14 @@ impl<C: Conduct> Phaser<C> {
                     out.push(Output::Ask { nonce });
                 }
             }
-            Growth::Asking { asked_at, .. } => {
-                if now.since(asked_at) > retry * 5 {
+            Growth::Asking { candidate, nonce, asked_at } => {
+                // The same question again: any answer to it was begun after it was first asked.
+                let level = leader.level_candidate::<C>(self.commit, stall, now) == Some(candidate);
+                if untold || !level {
                     leader.growth = Growth::None;
+                } else if now.since(asked_at) >= retry * 5 {
+                    leader.growth = Growth::Asking { candidate, nonce, asked_at: now };
+                    out.push(Output::Ask { nonce });
                 }
             }
             Growth::Joint { candidate, level, since } => {

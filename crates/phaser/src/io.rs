@@ -61,6 +61,8 @@ pub enum Input {
     Forked {
         child: BucketId,
     },
+    /// The bucket is no more: stop, and answer whoever waits.
+    Retire,
     /// An image left: these slots, this many bytes.
     ImageSent {
         to: Member,

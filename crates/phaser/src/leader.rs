@@ -29,9 +29,9 @@ pub(crate) struct Leader {
     /// Slots of a Split that is appended and not yet committed: writes to them wait.
     pub(crate) parting: SlotSet,
     pub(crate) tickets: VecDeque<(Index, Ticket)>,
-    /// While there are heirs, reads are good until then (R9); and the question under way, with when it was sent.
+    /// While there are heirs, reads are good until then (R9); and the question under way: when it was first sent, and last.
     pub(crate) confirmed: Instant,
-    pub(crate) confirming: Option<(u64, Instant)>,
+    pub(crate) confirming: Option<(u64, Instant, Instant)>,
     /// Laggards that were dismissed: how often, and when they may be seated again.
     pub(crate) delays: BTreeMap<NodeId, (u32, Instant)>,
     /// Tell everyone the commit index with the next flush.
@@ -167,7 +167,7 @@ impl Leader {
 
     pub(crate) fn instants(&mut self) -> Vec<&mut Instant> {
         let mut all: Vec<&mut Instant> = alloc::vec![&mut self.confirmed, &mut self.tick_at, &mut self.propose_at];
-        all.extend(self.confirming.iter_mut().map(|(_, sent)| sent));
+        all.extend(self.confirming.iter_mut().flat_map(|(_, sent, asked)| [sent, asked]));
         all.extend(self.delays.values_mut().map(|(_, at)| at));
         all.extend(self.peers.iter_mut().flat_map(Peer::instants));
         all.extend(self.growth.instants());
@@ -227,23 +227,29 @@ impl<C: Conduct> Phaser<C> {
         }
     }
 
-    /// R9: with heirs about, a read needs a look at the blueprint.
+    /// R9: with heirs about, a read needs a look at the blueprint. The same question is repeated until an answer to it could
+    /// no longer be good: a slow meta group answers it, too.
     fn confirm(&mut self, now: Instant, out: &mut Outbox) {
-        let nonce = self.nonce + 1;
+        let lease = self.config.lease;
         let Role::Leading(leader) = &mut self.role else { return };
-        let asked_lately = leader.confirming.is_some_and(|(_, sent)| now.since(sent) < self.config.retry);
         let confirmed = leader.confirmed > now; // then it is something else that the read waits for
-        if leader.government.heirs.is_empty() || asked_lately || confirmed || !leader.serving {
+        if leader.government.heirs.is_empty() || confirmed || !leader.serving {
             return;
         }
-        leader.confirming = Some((nonce, now));
-        self.nonce = nonce;
-        out.push(Output::Ask { nonce });
+        let (nonce, sent, asked) = match leader.confirming {
+            Some((nonce, sent, asked)) if sent + lease > now => (nonce, sent, asked),
+            _ => (self.nonce + 1, now, Instant::ZERO),
+        };
+        if asked == Instant::ZERO || now.since(asked) >= self.config.retry {
+            leader.confirming = Some((nonce, sent, now));
+            self.nonce = self.nonce.max(nonce);
+            out.push(Output::Ask { nonce });
+        }
     }
 
     pub(crate) fn on_confirmed(&mut self, now: Instant, nonce: u64, out: &mut Outbox) {
         let Role::Leading(leader) = &mut self.role else { return };
-        if let Some((asked, sent)) = leader.confirming
+        if let Some((asked, sent, _)) = leader.confirming
             && asked == nonce
         {
             leader.confirmed = sent + self.config.lease;

@@ -150,20 +150,32 @@ impl<C: Conduct> Phaser<C> {
         phaser
     }
 
-    /// A replica that was there before the process started.
-    pub fn recover(config: Config, durable: Durable, seed: u64, now: Instant, out: &mut Outbox) -> Self {
+    /// A replica that was there before the process started. `children` are the replicas of other buckets that were durable
+    /// on this node, by the position at which they began: one that was forked from this log proves that its Split is
+    /// committed, and may have acknowledged writes since. (Were the Split taken for a mere tail, a seat could go before it,
+    /// and make somebody a member of a child that it never held anything of.)
+    pub fn recover(
+        config: Config,
+        durable: Durable,
+        children: &[(BucketId, Position)],
+        seed: u64,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Self {
         let grants = if C::breaks(Breach::GrantsForgottenOnRestart) {
             Grants::default()
         } else {
             Grants::after_restart(now + config.abstention())
         };
         let mut phaser = Self::new(config, durable, grants, seed, now);
+        let forked = phaser.tail_splits().find(|split| children.contains(split)).map(|(_, at)| at.index);
+        phaser.commit = forked.map_or(phaser.commit, |index| phaser.commit.max(index));
         phaser.apply(now, out);
         phaser
     }
 
     fn new(config: Config, durable: Durable, grants: Grants, seed: u64, now: Instant) -> Self {
-        let Durable { me, promised, log, commit, owned, as_of, tables: _ } = durable;
+        let Durable { me, origin: _, promised, log, commit, owned, as_of, tables: _ } = durable;
         let base = log.base().index;
         Self {
             config,
@@ -209,6 +221,7 @@ impl<C: Conduct> Phaser<C> {
             Input::HandOver { to } => self.on_hand_over(now, to, out),
             Input::Split { child, slots } => self.on_split(now, child, slots, out),
             Input::Forked { child } => self.on_forked(child),
+            Input::Retire => self.step_down(now, out),
             Input::ImageSent { to, slots, bytes } => self.on_image_sent(now, to, &slots, bytes),
             Input::Written { upto } => self.on_written(now, upto, out),
             Input::Wall { micros } => self.clock.observe_wall(micros, now),
@@ -238,7 +251,8 @@ impl<C: Conduct> Phaser<C> {
             base <= self.applied && self.applied <= self.commit && self.commit <= last,
             "base <= applied <= commit <= last"
         );
-        assert!(self.as_of.values().all(|as_of| *as_of >= base), "no table is older than the log begins");
+        let kept = C::breaks(Breach::StartingOverKeepsSlots);
+        assert!(kept || self.as_of.values().all(|as_of| *as_of >= base), "no table is older than the log begins");
         assert!(self.disk.safe <= last && self.proven <= last, "nothing is safe or proven beyond the end of the log");
         assert!(self.log.last().term <= self.promised, "no entry is newer than the promise (R2)");
         match &self.role {
@@ -363,9 +377,14 @@ impl<C: Conduct> Phaser<C> {
             || self.log.iter().any(|e| matches!(e.payload, Payload::Split { child: c, .. } if c == child))
     }
 
-    /// Is the split that makes `child` in this log and still to be applied?
-    pub fn awaits_split(&self, child: BucketId) -> bool {
-        self.tail_splits().any(|(c, _)| c == child)
+    /// Is the split that makes `child` in this log and still to be applied? Another one of the same name is not it.
+    pub fn awaits_split(&self, child: BucketId, at: Position) -> bool {
+        self.tail_splits().any(|split| split == (child, at))
+    }
+
+    /// The newest blueprint that this replica has seen, in whatever way.
+    pub fn known_epoch(&self) -> blueprint::Epoch {
+        self.known.as_ref().map_or(blueprint::Epoch(0), |view| view.epoch)
     }
 
     pub fn government(&self) -> Option<&blueprint::Government> {

@@ -111,9 +111,9 @@ impl<C: Conduct> Phaser<C> {
 
     /// Is there a child that a linearizable read shows registered with this node, and that is still to be made of what is
     /// here (R11)? A child that is not registered will be governed by a government that does not name this replica any more.
-    pub fn owes_fork(&self, registered_here: &[BucketId]) -> bool {
-        let unapplied = self.tail_splits().any(|(child, _)| registered_here.contains(&child));
-        unapplied || self.splits.iter().any(|p| !p.forked && registered_here.contains(&p.child))
+    pub fn owes_fork(&self, registered_here: &[(BucketId, Position)]) -> bool {
+        let unapplied = self.tail_splits().any(|split| registered_here.contains(&split));
+        unapplied || self.splits.iter().any(|p| !p.forked && registered_here.contains(&(p.child, p.at)))
     }
 
     /// May the log be thrown away to begin anew? Not while a child may have to be made of it: the view must be at least as

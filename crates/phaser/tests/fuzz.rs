@@ -519,7 +519,7 @@ impl Driven {
         };
         self.safe.iter().skip(1).for_each(|record| durable.absorb(record));
         let mut out = Outbox::default();
-        self.phaser = Phaser::recover(self.config.clone(), durable, 11, self.now, &mut out);
+        self.phaser = Phaser::recover(self.config.clone(), durable, &[], 11, self.now, &mut out);
         self.phaser.check_invariants();
         self.said.clear();
         (self.asked, self.proposed, self.view) = (None, None, None);

@@ -320,7 +320,9 @@ impl<C: Conduct> World<C> {
                 || !government.candidates.is_empty()
                 || !government.in_sync()
             {
-                return Err(format!("{id} has {government:?}"));
+                let primary = self.index.get(&government.primary.node).and_then(|i| self.hosts[*i].node());
+                let status = primary.and_then(|n| n.phaser(id)).map(phaser::Phaser::status);
+                return Err(format!("{id} has {government:?}; its primary: {status:?}"));
             }
             for member in government.members() {
                 let Some(&host) = self.index.get(&member.node) else { return Err(format!("{id}: {member} is gone")) };

@@ -141,7 +141,7 @@ impl Clients {
         }
         let generation = (time / GENERATION) as u32;
         let place = self.rng.range(0, plan.keys - 1) as u32;
-        let kind = self.rng.range(0, 3) as u32;
+        let kind = if plan.watchful && self.rng.percent(80) { 1 } else { self.rng.range(0, 3) as u32 };
         let key = (generation * 64 + place) * 4 + kind;
         self.used.insert(key);
         Some(if self.rng.percent(plan.read_percent) { self.read(key) } else { self.write(plan, client, key) })

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use blueprint::{BucketId, Change, Command as Proposal, Conduct, Fate, NodeId};
 
+use node::Lost;
+
 use crate::host::Disk;
 use crate::plan::{Fault, MILLI, SECOND};
 use crate::world::{Event, World};
@@ -93,6 +95,9 @@ impl<C: Conduct> World<C> {
                         if crosses {
                             self.network.cut(a, b, until);
                         }
+                    }
+                    if side[a] && self.rng.percent(30) {
+                        self.hosts[a].meta_cut_until = until;
                     }
                 }
                 true
@@ -217,7 +222,7 @@ impl<C: Conduct> World<C> {
         }
         let settled = &mut self.hosts[host].disk.settled;
         if let Some(durable) = settled.replicas.remove(&bucket) {
-            settled.lost.insert(bucket, durable.me.incarnation);
+            settled.lost.insert(bucket, Lost { incarnation: durable.me.incarnation, origin: durable.origin });
             self.trace.line(self.time, host, || format!("{bucket} {} damaged", durable.me));
         }
         self.after(down_for, Event::Restart { host });
@@ -248,6 +253,19 @@ impl<C: Conduct> World<C> {
         let Some(government) = self.government(bucket).cloned() else { return false };
         let able = if government.secondaries.is_empty() { &government.heirs } else { &government.secondaries };
         let Some(to) = self.rng.pick(able).copied() else { return false };
+        // There is a reason: nobody reaches it, and often it does not hear of its end for a while.
+        if let Some(&primary) = self.index.get(&government.primary.node) {
+            let until = self.time + self.rng.around(600 * MILLI);
+            if self.rng.percent(50) {
+                for other in (0..self.hosts.len()).filter(|h| *h != primary) {
+                    self.network.cut(primary, other, until);
+                    self.network.cut(other, primary, until);
+                }
+            }
+            if self.rng.percent(60) {
+                self.hosts[primary].meta_cut_until = until;
+            }
+        }
         let change = Change::Usurp { to, fate: Fate::Leaves };
         self.propose(Proposal::Succeed { bucket, replaces: government.term, change });
         true

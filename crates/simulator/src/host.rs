@@ -77,6 +77,8 @@ pub struct Host<C> {
     pub slow_until: u64,
     pub slow_disk_until: u64,
     pub down_since: u64,
+    /// Neither asks nor hears the meta group until then.
+    pub meta_cut_until: u64,
 }
 
 #[derive(Debug)]

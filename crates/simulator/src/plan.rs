@@ -167,6 +167,10 @@ pub struct Plan {
     /// Reads and writes only now and then, so that clocks drift apart between entries.
     pub quiet: bool,
     pub small_checkpoints: bool,
+    /// What is told to the blueprint about splits gets lost most of the time.
+    pub forgetful: bool,
+    /// Mostly reads of keys that expire, and few writes: what a clock that lags would bring back is seen.
+    pub watchful: bool,
 }
 
 impl Plan {
@@ -183,7 +187,8 @@ impl Plan {
             }
         }
         let quiet = rng.percent(12);
-        Self {
+        let watchful = rng.percent(12);
+        let mut plan = Self {
             seed,
             nodes,
             buckets: *rng.pick(&[1usize, 1, 2, 2, 3, 4, 6, 8]).expect("not empty"),
@@ -205,6 +210,15 @@ impl Plan {
             read_percent: *rng.pick(&[20u64, 40, 60]).expect("not empty"),
             quiet,
             small_checkpoints: rng.percent(50),
+            watchful,
+            forgetful: faults.has(Fault::MetaUnknown) && rng.percent(40),
+        };
+        if watchful {
+            plan.think = 60 * MILLI;
+            plan.read_percent = 94;
+            plan.upkeep = 2 * SECOND;
+            plan.keys = plan.keys.min(2);
         }
+        plan
     }
 }

@@ -142,6 +142,7 @@ mod tests {
     use crate::tally::Tally;
 
     /// A world that fails if a crash is possible and there are two clients, whatever else there is.
+    #[allow(clippy::needless_pass_by_value, reason = "as worlds are run")]
     fn run(plan: Plan) -> Outcome {
         let fails = plan.faults.has(Fault::Crash) && plan.clients >= 2;
         let failure = fails.then(|| Failure { checker: "linearizable", text: String::new() });

@@ -71,7 +71,7 @@ impl Trace {
                 Input::Flush | Input::Wake | Input::Wall { .. } => return,
                 other => format!("<- {other:?}"),
             };
-            self.keep(time, host, bucket, text);
+            self.keep(time, host, bucket, &text);
         }
     }
 
@@ -97,7 +97,7 @@ impl Trace {
                 Output::Write { .. } => return,
                 other => (None, format!("-> {other:?}")),
             };
-            self.keep(time, host, bucket, text);
+            self.keep(time, host, bucket, &text);
         }
     }
 
@@ -107,7 +107,7 @@ impl Trace {
         match self.eye {
             Eye::Glance => {}
             Eye::Scrutiny => self.scrutinise(format_args!("{}", text())),
-            Eye::Reading(_) => self.keep(time, host, None, text()),
+            Eye::Reading(_) => self.keep(time, host, None, &text()),
         }
     }
 
@@ -121,7 +121,7 @@ impl Trace {
         }
     }
 
-    fn keep(&mut self, time: u64, host: usize, bucket: Option<u64>, text: String) {
+    fn keep(&mut self, time: u64, host: usize, bucket: Option<u64>, text: &str) {
         let Eye::Reading(wanted) = &self.eye else { return };
         let other_host = host != usize::MAX && wanted.host.is_some_and(|h| h != host);
         let other_bucket = wanted.bucket.is_some() && bucket.is_some() && bucket != wanted.bucket;

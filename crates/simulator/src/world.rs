@@ -102,6 +102,9 @@ pub struct Failure {
     pub text: String,
 }
 
+/// Meant for whatever process runs there when it arrives.
+const ANY_LIFE: u32 = u32::MAX;
+
 pub(crate) type Verdict = Result<(), Failure>;
 
 pub(crate) fn fail<T>(checker: &'static str, text: impl Into<String>) -> Result<T, Failure> {
@@ -123,7 +126,7 @@ impl<C: Conduct> World<C> {
         config.phaser.image_bytes = *rng.pick(&[1usize, 200, 64 << 10]).expect("not empty");
         config.phaser.fill_rate = *rng.pick(&[2_000u64, 100_000, 64 << 20]).expect("not empty");
         config.upkeep = std::time::Duration::from_micros(plan.upkeep);
-        config.phaser.check().expect("the numbers of a world fit together");
+        config.check().expect("the numbers of a world fit together");
         let clients = Clients::new(&plan, rng.fork(1));
         let conductor = Conductor::new(rng.fork(2));
         Self {
@@ -197,6 +200,7 @@ impl<C: Conduct> World<C> {
                 slow_until: 0,
                 slow_disk_until: 0,
                 down_since: 0,
+                meta_cut_until: 0,
             });
             self.index.insert(id, i);
         }
@@ -251,7 +255,9 @@ impl<C: Conduct> World<C> {
             Event::Restart { host } => self.restart(host),
             Event::Push { host, blueprint } => {
                 let life = self.hosts[host].life;
-                self.deliver(host, life, Input::Blueprint(blueprint));
+                if !self.is_cut_off(host) {
+                    self.deliver(host, life, Input::Blueprint(blueprint));
+                }
             }
             Event::Propose { from, command, tries } => return self.on_propose(from, command, tries),
             Event::MetaRead { host, life, id } => self.on_meta_read(host, life, id),
@@ -285,9 +291,10 @@ impl<C: Conduct> World<C> {
         let slow = self.hosts[host].slow_until > self.time;
         let delay = if slow { self.rng.range(20 * MILLI, 250 * MILLI) } else { self.rng.range(5, 60) };
         let target = &mut self.hosts[host];
-        if target.life != life || !target.is_up() {
+        if (life != ANY_LIFE && target.life != life) || !target.is_up() {
             return;
         }
+        let life = target.life;
         target.inbox.push(input);
         if target.look_at.is_none() && target.paused_until <= self.time {
             target.look_at = Some(self.time + delay);
@@ -374,6 +381,7 @@ impl<C: Conduct> World<C> {
                         self.deliver(host, life, Input::Late { origin, command });
                     }
                 }
+                Output::Propose(_) | Output::ReadMeta { .. } | Output::Echo(_) if self.is_cut_off(host) => {}
                 Output::Propose(command) => {
                     let delay = self.meta_delay();
                     self.after(delay, Event::Propose { from: Some((host, life)), command, tries: 0 });
@@ -464,6 +472,8 @@ impl<C: Conduct> World<C> {
         if faults.has(Fault::Loss) && self.rng.permille(20) {
             return self.tally.fault(Fault::Loss);
         }
+        // A link delivers a hop at most once; what replicas say to each other must not depend on even that.
+        let between_replicas = matches!(message, PeerMessage::Bucket { .. });
         let mut delay = self.plan.latency / 2 + self.rng.range(0, self.plan.latency);
         if faults.has(Fault::Delay) && self.rng.permille(8) {
             self.tally.fault(Fault::Delay);
@@ -473,13 +483,11 @@ impl<C: Conduct> World<C> {
             delay += self.rng.around(4 * self.plan.latency);
         }
         let life = self.hosts[target].life;
-        // A link delivers a hop at most once; what replicas say to each other must not depend on even that.
-        let between_replicas = matches!(message, PeerMessage::Bucket { .. });
         if faults.has(Fault::Duplicate) && between_replicas && self.rng.permille(15) {
             self.tally.fault(Fault::Duplicate);
             let again = delay + self.rng.around(self.plan.lateness);
             let input = Input::Peer { from, message: message.clone() };
-            self.after(again, Event::Deliver { host: target, life, input });
+            self.after(again, Event::Deliver { host: target, life: ANY_LIFE, input });
         }
         self.after(delay, Event::Deliver { host: target, life, input: Input::Peer { from, message } });
     }
@@ -555,6 +563,9 @@ impl<C: Conduct> World<C> {
                 return Ok(());
             }
         }
+        if self.plan.forgetful && !self.healed && matches!(command, Proposal::Register { .. }) && self.rng.percent(95) {
+            return Ok(()); // lost, again and again: a child may live long before the blueprint hears of it
+        }
         if self.would_orphan(&command) {
             return Ok(());
         }
@@ -592,8 +603,12 @@ impl<C: Conduct> World<C> {
         }
     }
 
+    fn is_cut_off(&self, host: usize) -> bool {
+        self.hosts[host].meta_cut_until > self.time
+    }
+
     fn on_meta_read(&mut self, host: usize, life: u32, id: u64) {
-        if self.meta.away_until > self.time {
+        if self.meta.away_until > self.time || self.is_cut_off(host) {
             return;
         }
         let input =
@@ -628,6 +643,7 @@ impl<C: Conduct> World<C> {
         self.meta.slow_until = 0;
         for host in 0..self.hosts.len() {
             self.hosts[host].slow_until = 0;
+            self.hosts[host].meta_cut_until = 0;
             self.hosts[host].slow_disk_until = 0;
             self.hosts[host].freeze_next = None;
             if self.hosts[host].paused_until > self.time {

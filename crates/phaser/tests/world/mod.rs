@@ -197,7 +197,7 @@ impl World {
         replica.me = durable.me;
         replica.tables = durable.tables.iter().map(|(slot, table)| (*slot, decode(table))).collect();
         let mut out = Outbox::default();
-        let phaser = Phaser::recover(self.config.clone(), durable, actor.node.0, now, &mut out);
+        let phaser = Phaser::recover(self.config.clone(), durable, &[], actor.node.0, now, &mut out);
         phaser.check_invariants();
         replica.phaser = Some(phaser);
         self.say(Kind::News, format!("{} is back", self.name(actor)));

@@ -34,7 +34,7 @@ pub(super) struct Hunt {
     #[arg(long, value_name = "N", default_value_t = 5000)]
     seeds: u64,
     /// Then give up after so many states in each configuration of explore
-    #[arg(long, value_name = "N", default_value_t = 300_000)]
+    #[arg(long, value_name = "N", default_value_t = explore::Options::default().states)]
     states: usize,
     /// Do not look first where it was caught before
     #[arg(long)]

@@ -287,10 +287,11 @@ impl<C: Conduct + Hash> Explorer<C> {
         let mut desk = self.desks.get(world.desk).clone();
         desk.questions.retain(|question| usize::from(question.by) % NODES != node);
         world.desk = self.desks.add(desk);
-        for bucket in 0..BUCKETS {
-            self.perform(world, place(bucket, node), Stimulus::Crash { kept: kept[bucket] })?;
-        }
-        Ok(())
+        self.forget_deferred(world, node);
+        self.perform(world, place(1, node), Stimulus::Crash { kept: kept[1], child: None })?;
+        let child = self.known(world.replicas[place(1, node)]).and_then(|known| known.replica.durable.as_ref());
+        let child = child.map(|durable| durable.origin);
+        self.perform(world, place(0, node), Stimulus::Crash { kept: kept[0], child })
     }
 
     /// Papers that nothing can come of any more.

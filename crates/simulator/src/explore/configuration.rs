@@ -189,7 +189,7 @@ pub fn configurations() -> Vec<Configuration> {
             spare: true,
             min_in_sync: 2,
             prelude: &[Prelude::Enlist, Prelude::Dismiss, Prelude::Tick],
-            budget: Budget { ticks: 1, reads: 1, changes: 3, usurps: 1, enlistments: 1, ..NOTHING },
+            budget: Budget { ticks: 1, reads: 1, changes: 2, usurps: 1, ..NOTHING },
             ..PLAIN
         },
         Configuration {
@@ -285,7 +285,6 @@ pub fn configurations() -> Vec<Configuration> {
             name: "heirs-joint",
             spare: true,
             min_in_sync: 2,
-            slow_meta: true,
             fates: &[Fate::Stalled],
             prelude: &[Prelude::Enlist, Prelude::Dismiss],
             budget: Budget { ticks: 1, reads: 1, changes: 3, usurps: 1, ..NOTHING },
@@ -303,8 +302,8 @@ pub fn configurations() -> Vec<Configuration> {
             name: "heirs-enlist",
             spare: true,
             min_in_sync: 2,
-            prelude: &[Prelude::Dismiss],
-            budget: Budget { ticks: 1, reads: 1, changes: 3, usurps: 1, enlistments: 1, ..NOTHING },
+            prelude: &[Prelude::Enlist, Prelude::Dismiss, Prelude::Tick],
+            budget: Budget { reads: 1, changes: 3, usurps: 1, enlistments: 1, ..NOTHING },
             ..PLAIN
         },
         Configuration {

@@ -16,7 +16,7 @@ use super::facts::{Checker, Facts, Fault, fault};
 use super::hash::{Mixer, Numbered, name_of};
 use super::meta::{BUCKETS, CHILD, Desk, Meta, Proposal};
 use super::replica::{Deed, FIRST_READ, NOW, Played, Replica, SLOTS, TICK, Tables, body};
-use super::world::{Budget, Effect, Known, Letter, NODES, Outcome, Seen, Stimulus, World, bucket_of, node_of, place};
+use super::world::{Budget, Deferred, Effect, Known, Letter, NODES, Outcome, Seen, Stimulus, World, bucket_of, node_of, place};
 
 pub(super) struct Explorer<C> {
     pub(super) configuration: Configuration,
@@ -26,6 +26,7 @@ pub(super) struct Explorer<C> {
     pub(super) metas: Numbered<Meta>,
     pub(super) desks: Numbered<Desk>,
     pub(super) facts: Numbered<Facts>,
+    deferred: Numbered<Vec<Deferred>>,
     views: Numbered<View>,
     effects: HashMap<(u32, u8, Stimulus), Outcome, Mixer>,
     older_replicas: HashMap<u32, u32, Mixer>,
@@ -50,6 +51,7 @@ impl<C: Conduct + Hash> Explorer<C> {
             metas: Numbered::new(),
             desks: Numbered::new(),
             facts: Numbered::new(),
+            deferred: Numbered::new(),
             views: Numbered::new(),
             effects: HashMap::default(),
             older_replicas: HashMap::default(),
@@ -68,6 +70,7 @@ impl<C: Conduct + Hash> Explorer<C> {
             meta: self.metas.add(meta),
             desk: self.desks.add(Desk::default()),
             facts: self.facts.add(Facts::default()),
+            deferred: [self.deferred.add(Vec::new()); NODES],
             budget: Budget::default(),
             mail: Vec::new(),
         }
@@ -127,11 +130,9 @@ impl<C: Conduct + Hash> Explorer<C> {
             Stimulus::Split => Input::Split { child: CHILD, slots: SlotSet::single(Slot(1)) },
             Stimulus::Forked => Input::Forked { child: CHILD },
             Stimulus::Written { writes } => return self.guarded(at, || replica.sync(usize::from(writes), disk)),
-            Stimulus::Crash { kept } => return self.guarded(at, || replica.crash(kept, &config, disk)),
-            Stimulus::Decided => {
-                let mut decided = replica;
-                decided.deferred.clear();
-                return self.guarded(at, || decided.play(Input::Flush, disk));
+            Stimulus::Crash { kept, child } => {
+                let children: Vec<_> = child.into_iter().map(|at| (CHILD, at)).collect();
+                return self.guarded(at, || replica.crash(kept, &children, &config, disk));
             }
         };
         self.guarded(at, || replica.play(input, disk))
@@ -267,16 +268,47 @@ impl<C: Conduct + Hash> Explorer<C> {
         world.facts = self.facts.add(facts);
     }
 
-    /// A Split was applied: the child comes into being here unless there is one, or its place is elsewhere.
-    pub(super) fn fork(&mut self, world: &mut World, parent: usize, fork: &Fork, tables: &Tables) -> Result<(), Fault> {
+    /// A Split was applied: the child comes into being here unless there is one, or its place is elsewhere. That is judged by a
+    /// blueprint at least as new as what the parent's phaser knows and as what the node once acted on.
+    fn fork(&mut self, world: &mut World, parent: usize, fork: &Fork, tables: &Tables) -> Result<(), Fault> {
         let node = node_of(parent);
-        let child = place(1, node);
         if fork.whole {
             self.facts.get(world.facts).check_fork(fork.at.index.0, tables)?;
         }
-        if world.replicas[child] != 0 && !C::breaks(Breach::ForkOverwritesReplica) {
+        if world.replicas[place(1, node)] != 0 && !C::breaks(Breach::ForkOverwritesReplica) {
             return self.perform(world, parent, Stimulus::Forked);
         }
+        let known = self.known(world.replicas[parent]).map_or(0, |known| known.replica.phaser.known_epoch().0 as u8);
+        let Seen { epoch, told } = world.seen[node];
+        if told && known <= epoch {
+            return self.make_child(world, parent, fork, tables);
+        }
+        let mut deferred = self.deferred.get(world.deferred[node]).clone();
+        deferred.push(Deferred { fork: fork.clone(), tables: tables.clone(), needs: epoch.max(known) });
+        world.deferred[node] = self.deferred.add(deferred);
+        Ok(())
+    }
+
+    fn decide_deferred(&mut self, world: &mut World, node: usize) -> Result<(), Fault> {
+        let deferred = self.deferred.get(world.deferred[node]).clone();
+        if deferred.is_empty() {
+            return Ok(());
+        }
+        let (ready, later): (Vec<_>, Vec<_>) = deferred.into_iter().partition(|d| d.needs <= world.seen[node].epoch);
+        world.deferred[node] = self.deferred.add(later);
+        for Deferred { fork, tables, .. } in ready {
+            if world.replicas[place(1, node)] != 0 {
+                self.perform(world, place(0, node), Stimulus::Forked)?;
+            } else {
+                self.make_child(world, place(0, node), &fork, &tables)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn make_child(&mut self, world: &mut World, parent: usize, fork: &Fork, tables: &Tables) -> Result<(), Fault> {
+        let node = node_of(parent);
+        let child = place(1, node);
         let meta = self.metas.get(world.meta);
         let epoch = world.seen[node].epoch;
         let registered = meta.government_at(1, epoch).is_some();
@@ -336,14 +368,7 @@ impl<C: Conduct + Hash> Explorer<C> {
                 self.take_part(world, bucket, node, epoch)?;
             }
         }
-        let parent = place(0, node);
-        let deferred = self.known(world.replicas[parent]).map(|known| known.replica.deferred.clone()).unwrap_or_default();
-        if !deferred.is_empty() {
-            self.perform(world, parent, Stimulus::Decided)?;
-        }
-        for (fork, tables) in &deferred {
-            self.fork(world, parent, fork, tables)?;
-        }
+        self.decide_deferred(world, node)?;
         for bucket in 0..BUCKETS {
             self.govern(world, place(bucket, node))?;
         }
@@ -356,8 +381,7 @@ impl<C: Conduct + Hash> Explorer<C> {
         let Some(government) = meta.government_at(bucket, epoch) else { return Ok(()) };
         let Some(me) = government.named(NodeId(node as u64 + 1)) else { return Ok(()) };
         let first = bucket == 0 && government.term == Term(1) && government.is_member(me);
-        let forks = bucket == 1 && self.known(world.replicas[place(0, node)]).is_some_and(|k| k.replica.phaser.holds_split(CHILD));
-        let candidate = government.candidates.contains(&me) && !forks;
+        let candidate = government.candidates.contains(&me) && !(bucket == 1 && self.awaits_fork(world, node));
         if !first && !candidate {
             return Ok(());
         }
@@ -369,10 +393,30 @@ impl<C: Conduct + Hash> Explorer<C> {
         self.found(world, place(bucket, node), founding, Tables::default())
     }
 
+    /// The child will be made of what is here.
+    fn awaits_fork(&self, world: &World, node: usize) -> bool {
+        let Some(at) = self.metas.get(world.meta).registered_at() else { return false };
+        let parent = self.known(world.replicas[place(0, node)]);
+        parent.is_some_and(|known| known.replica.phaser.awaits_split(CHILD, at))
+            || self.deferred.get(world.deferred[node]).iter().any(|d| d.fork.at == at)
+    }
+
+    /// Forks that wait lose their process.
+    pub(super) fn forget_deferred(&mut self, world: &mut World, node: usize) {
+        world.deferred[node] = self.deferred.add(Vec::new());
+    }
+
     /// Time passes for everyone.
     pub(super) fn tick(&mut self, world: &mut World) {
         for number in &mut world.replicas {
             *number = self.older(*number);
+        }
+        for number in &mut world.deferred {
+            let mut deferred = self.deferred.get(*number).clone();
+            for waiting in &mut deferred {
+                waiting.fork.abstain_until = waiting.fork.abstain_until - TICK;
+            }
+            *number = self.deferred.add(deferred);
         }
         let mut mail: Vec<u32> = world.mail.iter().map(|letter| self.older_letter(*letter)).collect();
         mail.sort_unstable();

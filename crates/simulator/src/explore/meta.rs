@@ -143,9 +143,12 @@ impl Desk {
         }
     }
 
+    /// The same question again is the same question.
     pub(super) fn ask(&mut self, by: u8, nonce: u64) {
-        self.questions.push(Question { by, nonce, found: None });
-        self.questions.sort_unstable();
+        if !self.questions.iter().any(|q| (q.by, q.nonce) == (by, nonce)) {
+            self.questions.push(Question { by, nonce, found: None });
+            self.questions.sort_unstable();
+        }
     }
 
     pub(super) fn register(&mut self, slots: SlotSet, at: Position) {

@@ -36,8 +36,6 @@ pub(super) struct Replica<C> {
     pub(super) tables: Tables,
     /// Joint mode began in this term, and this replica still leads it. Only counted, never decided upon.
     pub(super) joint: Option<Term>,
-    /// Forks of a process that restarted and has not seen a blueprint yet.
-    pub(super) deferred: Vec<(Fork, Tables)>,
 }
 
 /// What happened besides messages, for the checks and for people.
@@ -82,7 +80,7 @@ impl<C: Conduct + Hash> Replica<C> {
     pub(super) fn found(config: &Config, founding: Founding, tables: Tables, disk: Disk) -> Played<C> {
         let phaser = Phaser::found(config.clone(), founding, 0, NOW);
         let replica =
-            Self { phaser, durable: None, pending: Vec::new(), tables, joint: None, deferred: Vec::new() };
+            Self { phaser, durable: None, pending: Vec::new(), tables, joint: None };
         Hands::new(replica, disk).finish()
     }
 
@@ -100,8 +98,9 @@ impl<C: Conduct + Hash> Replica<C> {
         hands.finish()
     }
 
-    /// The process dies and starts again. Of the records under way those stay whose bit is set.
-    pub(super) fn crash(&self, kept: u16, config: &Config, disk: Disk) -> Played<C> {
+    /// The process dies and starts again. Of the records under way those stay whose bit is set. `children` are what else the
+    /// process finds when it starts.
+    pub(super) fn crash(&self, kept: u16, children: &[(BucketId, Position)], config: &Config, disk: Disk) -> Played<C> {
         let mut durable = self.durable.clone();
         for (at, record) in self.pending.iter().flat_map(|(_, records)| records).enumerate() {
             if kept & (1 << at) != 0 {
@@ -114,14 +113,13 @@ impl<C: Conduct + Hash> Replica<C> {
             tables[usize::from(slot.0)] = bytes.to_vec();
         }
         let mut outbox = Outbox::default();
-        let phaser = Phaser::recover(config.clone(), durable.clone(), 0, NOW, &mut outbox);
+        let phaser = Phaser::recover(config.clone(), durable.clone(), &[], 0, NOW, &mut outbox);
         let replica = Self {
             phaser,
             durable: Some(durable),
             pending: Vec::new(),
             tables,
             joint: None,
-            deferred: Vec::new(),
         };
         let mut hands = Hands::new(replica, disk);
         hands.noted = Index(0);
@@ -134,9 +132,6 @@ impl<C: Conduct + Hash> Replica<C> {
     pub(super) fn age(&self) -> Self {
         let mut older = self.clone();
         older.phaser = self.phaser.canonical(NOW + TICK);
-        for (fork, _) in &mut older.deferred {
-            fork.abstain_until = fork.abstain_until - TICK;
-        }
         older
     }
 
@@ -270,10 +265,7 @@ impl<C: Conduct + Hash> Hands<C> {
                 for slot in fork.slots.iter() {
                     tables[usize::from(slot.0)] = std::mem::take(&mut replica.tables[usize::from(slot.0)]);
                 }
-                match replica.phaser.government() {
-                    Some(_) => played.forks.push((fork, tables)),
-                    None => replica.deferred.push((fork, tables)),
-                }
+                played.forks.push((fork, tables));
             }
             Output::Discard { slots } => discard(&mut replica.tables, &slots),
             Output::Install { image } => {

@@ -21,6 +21,8 @@ pub(super) struct World {
     pub(super) meta: u32,
     pub(super) desk: u32,
     pub(super) facts: u32,
+    /// Forks that wait until a node knows a blueprint that is new enough to judge them by.
+    pub(super) deferred: [u32; NODES],
     pub(super) budget: Budget,
     /// Messages in flight, sorted. They arrive in any order, or never.
     pub(super) mail: Vec<u32>,
@@ -64,6 +66,14 @@ pub(super) fn bucket_of(place: usize) -> usize {
 
 pub(super) fn node_of(place: usize) -> usize {
     place % NODES
+}
+
+/// A fork that waits for a blueprint of this epoch.
+#[derive(Clone, Hash)]
+pub(super) struct Deferred {
+    pub(super) fork: Fork,
+    pub(super) tables: Tables,
+    pub(super) needs: u8,
 }
 
 /// A message in flight.
@@ -172,7 +182,6 @@ pub(super) enum Stimulus {
     HandOver { to: u8 },
     Split,
     Forked,
-    Crash { kept: u16 },
-    /// Forks that waited for a blueprint are decided elsewhere: forget them here.
-    Decided,
+    /// `child` is where the log of the child that survives on the same node began.
+    Crash { kept: u16, child: Option<Position> },
 }
