@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use blueprint::{Birth, Blueprint, Breach, Bucket, BucketId, Command as Proposal, Conduct, Epoch, Instant, NodeId, Rule, Term};
+use blueprint::{
+    Birth, Blueprint, Breach, Bucket, BucketId, Command as Proposal, Conduct, Epoch, Instant, NodeId, Rule, Term,
+};
 
 use crate::io::{NodeRecord, Output};
 use crate::node::{Asked, Node};

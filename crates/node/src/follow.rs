@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use blueprint::{Birth, Blueprint, Breach, Bucket, BucketId, Change, Command as Proposal, Conduct, Epoch, Fate, Government};
+use blueprint::{
+    Birth, Blueprint, Breach, Bucket, BucketId, Change, Command as Proposal, Conduct, Epoch, Fate, Government,
+};
 use blueprint::{Instant, Member, Position, Rule, SlotSet, Term};
 use phaser::{Fork, Founding, Image, Phaser, View};
 
@@ -98,7 +100,8 @@ impl<C: Conduct> Node<C> {
         // An heir that never was holds all that was ever acknowledged, too: nothing.
         let is_member = government.is_member(named) || government.heirs.contains(&named);
         let is_candidate = government.candidates.contains(&named);
-        let lost = self.lost.get(&bucket.id).is_some_and(|l| l.incarnation == named.incarnation) && !C::breaks(Breach::ErasedKeepsIncarnation);
+        let lost = self.lost.get(&bucket.id).is_some_and(|l| l.incarnation == named.incarnation)
+            && !C::breaks(Breach::ErasedKeepsIncarnation);
         let parent_here = self.awaits_fork(bucket);
         let first = bucket.birth == Birth::First && self.epoch.0 < named.incarnation.0;
         if lost {

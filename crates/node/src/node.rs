@@ -175,7 +175,7 @@ impl<C: Conduct> Node<C> {
             Input::Late { origin, command } => self.route(now, Pending::new(origin, command, 0), out),
             Input::HandOver { bucket, to } => self.drive(now, bucket, phaser::Input::HandOver { to }, out),
             Input::Split { bucket, child, slots } => {
-                self.drive(now, bucket, phaser::Input::Split { child, slots }, out)
+                self.drive(now, bucket, phaser::Input::Split { child, slots }, out);
             }
             Input::Written { upto } => self.on_written(now, upto, out),
             Input::Wall { micros } => self.on_wall(now, micros, out),

@@ -435,7 +435,9 @@ impl<C: Conduct> Phaser<C> {
                 Some("R4: a new term, because an earlier life of this process may have led this one")
             }
             Role::Ascending { .. } if !self.disk.is_promise_safe() => Some("R2: its promise to become durable"),
-            Role::Ascending { .. } if !self.is_whole() => Some("the slots that it misses: without them it cannot reign"),
+            Role::Ascending { .. } if !self.is_whole() => {
+                Some("the slots that it misses: without them it cannot reign")
+            }
             Role::Ascending { term, not_before } if *not_before > self.grants.free_at(*term) => {
                 Some("R9: the former primary to have stopped reading, because it is an heir")
             }

@@ -33,7 +33,7 @@ impl<C: Conduct> Phaser<C> {
         }
         self.take_registered(now, out);
         if before.as_ref().is_none_or(|b| government.term > b.government.term) {
-            self.on_government(now, before.map(|b| b.government).as_ref(), government, out);
+            self.on_government(now, before.map(|b| b.government).as_ref(), &government, out);
         }
     }
 
@@ -46,7 +46,7 @@ impl<C: Conduct> Phaser<C> {
         }
     }
 
-    fn on_government(&mut self, now: Instant, before: Option<&Government>, government: Government, out: &mut Outbox) {
+    fn on_government(&mut self, now: Instant, before: Option<&Government>, government: &Government, out: &mut Outbox) {
         if let Role::Leading(leader) = &mut self.role {
             if government.primary == self.me && government.since <= leader.term {
                 leader.succession = Some(government.clone());
@@ -63,7 +63,7 @@ impl<C: Conduct> Phaser<C> {
             }
         }
         if government.primary == self.me {
-            self.ascend(now, before, &government, out);
+            self.ascend(now, before, government, out);
         } else {
             self.role = Role::Following;
             self.forward_backlog(out);

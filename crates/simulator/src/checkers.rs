@@ -173,7 +173,13 @@ impl Checkers {
         Ok(())
     }
 
-    pub fn on_erased<C: Conduct>(&self, host: &Host<C>, bucket: BucketId, incarnation: Incarnation, meta: &Meta) -> Verdict {
+    pub fn on_erased<C: Conduct>(
+        &self,
+        host: &Host<C>,
+        bucket: BucketId,
+        incarnation: Incarnation,
+        meta: &Meta,
+    ) -> Verdict {
         let node = host.id;
         // A child that counts on this node must have been made of it before.
         let log = host.disk.settled.replicas.get(&bucket).map(|durable| &durable.log);
@@ -184,7 +190,10 @@ impl Checkers {
             let registered = meta.blueprint.buckets[&child].birth == Birth::Split { parent: bucket, at: entry.at };
             let made = host.node().is_some_and(|n| n.phaser(child).is_some());
             if counts.is_some_and(|m| m.incarnation == incarnation) && registered && !made {
-                return fail("nothing_erased_while_needed", format!("{node} erased {bucket}, of which {child} was to be made"));
+                return fail(
+                    "nothing_erased_while_needed",
+                    format!("{node} erased {bucket}, of which {child} was to be made"),
+                );
             }
         }
         let named = meta.blueprint.government(bucket).and_then(|g| g.named(node));
@@ -373,7 +382,7 @@ impl<C: Conduct> World<C> {
         self.checkers.compare_states(self.time, &self.hosts)?;
         match self.clients.history.check() {
             Ok(_) => Ok(()),
-            Err(violation) => fail(violation.checker, format!("key {}: {}", violation.key, violation.text)),
+            Err(violation) => fail(violation.checker, violation.text),
         }
     }
 }

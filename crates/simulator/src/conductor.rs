@@ -405,11 +405,12 @@ impl<C: Conduct> World<C> {
                     Change::HandOver { .. } | Change::Drop { .. } | Change::Disown { .. } => {}
                 }
                 for moving in self.conductor.moves.iter_mut().filter(|m| m.bucket == bucket) {
-                    moving.accepted |= match (moving.kind, change) {
-                        (Move::Dismiss, Change::Dismiss { .. }) | (Move::HandOver, Change::HandOver { .. }) => true,
-                        (Move::Usurp, Change::Usurp { .. }) => true,
-                        _ => false,
-                    };
+                    moving.accepted |= matches!(
+                        (moving.kind, change),
+                        (Move::Dismiss, Change::Dismiss { .. })
+                            | (Move::HandOver, Change::HandOver { .. })
+                            | (Move::Usurp, Change::Usurp { .. })
+                    );
                 }
                 // A successor settles a seat, one way or the other.
                 if !matches!(change, Change::Seat { .. }) {

@@ -43,11 +43,31 @@ impl Clock {
 pub struct Disk {
     pub settled: NodeDurable,
     pub unsynced: VecDeque<(BatchId, Vec<NodeRecord>)>,
-    /// When the last sync under way ends.
-    pub busy_until: u64,
+    /// When the sync under way ends, and the one after it.
+    busy_until: u64,
+    next_until: u64,
 }
 
 impl Disk {
+    /// Group commit: what comes while a sync is under way is covered by the next one, all of it. Says when that ends.
+    pub fn sync(&mut self, time: u64, latency: u64) -> u64 {
+        if time >= self.next_until.max(self.busy_until) {
+            self.busy_until = time + latency;
+            return self.busy_until;
+        }
+        if time >= self.busy_until {
+            self.busy_until = self.next_until; // the next one has begun meanwhile
+        }
+        if self.next_until <= self.busy_until {
+            self.next_until = self.busy_until + latency;
+        }
+        self.next_until
+    }
+
+    pub fn stop(&mut self) {
+        (self.busy_until, self.next_until) = (0, 0);
+    }
+
     pub fn settle(&mut self, upto: BatchId) {
         while self.unsynced.front().is_some_and(|(id, _)| *id <= upto) {
             let (_, records) = self.unsynced.pop_front().expect("just looked");

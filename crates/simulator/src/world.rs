@@ -23,6 +23,7 @@ use crate::rng::Rng;
 use crate::tally::Tally;
 use crate::trace::Trace;
 
+#[allow(missing_debug_implementations)] // nobody wants to read all of it at once
 pub struct World<C> {
     pub plan: Plan,
     pub time: u64,
@@ -424,7 +425,7 @@ impl<C: Conduct> World<C> {
             }
         }
         survivors.iter().for_each(|record| host_.disk.settled.absorb(record));
-        host_.disk.busy_until = 0;
+        host_.disk.stop();
         host_.process = Process::Down;
         host_.life += 1;
         host_.inbox.clear();
@@ -518,8 +519,7 @@ impl<C: Conduct> World<C> {
         }
         let disk = &mut self.hosts[host].disk;
         disk.unsynced.push_back((id, records));
-        disk.busy_until = disk.busy_until.max(self.time) + latency;
-        let at = disk.busy_until;
+        let at = disk.sync(self.time, latency);
         self.at(at, Event::Synced { host, life, batch: id });
     }
 

@@ -113,6 +113,15 @@ fn usurp_by_a_secondary() {
 }
 
 #[test]
+fn an_heir_whose_data_is_gone_is_disowned() {
+    let g = after(government(2, 2), &[usurp(2, Fate::Leaves), enlist(1)]);
+    assert_eq!((g.heirs.as_slice(), g.candidates.as_slice()), ([m(1)].as_slice(), [m(1)].as_slice()));
+    assert_eq!(why_not(&g, &Change::Disown { heir: m(2) }), Unlawful::NotAnHeir(m(2)));
+    let g = after(g, &[Change::Disown { heir: m(1) }]);
+    assert_eq!((g.heirs, g.candidates), (vec![], vec![]), "it comes back under another incarnation, or not at all");
+}
+
+#[test]
 fn renew() {
     let g = government(3, 2);
     assert_eq!(why_not(&g, &Change::Renew { primary: m(4) }), Unlawful::NotAMember(m(4)));

@@ -84,7 +84,7 @@ fn succeed(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
     let secondary = pick(g.secondaries.iter().copied(), y).unwrap_or(stranger);
     let candidate = pick(g.candidates.iter().copied(), y).unwrap_or(stranger);
     let heir = pick(g.heirs.iter().copied(), y).unwrap_or(secondary);
-    let change = match z / 3 % 12 {
+    let change = match z / 3 % 13 {
         0..3 => Change::Enlist { node: NodeId(u64::from(y % 7) + 1) },
         3 => Change::Drop { candidate },
         4..6 => Change::Seat { candidate, by: if z.is_multiple_of(17) { stranger } else { g.primary } },
@@ -92,6 +92,7 @@ fn succeed(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
         8 => Change::HandOver { to: secondary, by: g.primary },
         9 => Change::Usurp { to: if g.secondaries.is_empty() { heir } else { secondary }, fate },
         10 => Change::Renew { primary: if z.is_multiple_of(2) { g.primary } else { secondary } },
+        11 => Change::Disown { heir },
         _ => Change::SetMinInSync { min: (y % 5) as u8 },
     };
     let replaces = if z.is_multiple_of(19) { Term(u64::from(y % 9)) } else { g.term };
@@ -226,7 +227,7 @@ fn histories_reach_every_corner() {
     use proptest::test_runner::TestRunner;
 
     let mut runner = TestRunner::deterministic();
-    let (mut commands, mut changes) = ([0u32; 10], [0u32; 8]);
+    let (mut commands, mut changes) = ([0u32; 10], [0u32; 9]);
     let (mut heirs, mut retired, mut refused) = (0, 0, 0);
     for _ in 0..200 {
         let mut b = history(&[]).pop().unwrap();
@@ -246,7 +247,7 @@ fn histories_reach_every_corner() {
     assert!(heirs > 200 && retired > 200 && refused > 200, "{heirs} {retired} {refused}");
 }
 
-fn count(command: &Command, commands: &mut [u32; 10], changes: &mut [u32; 8]) {
+fn count(command: &Command, commands: &mut [u32; 10], changes: &mut [u32; 9]) {
     let which = match command {
         Command::AddNode { .. } => 0,
         Command::Depart { .. } => 1,
@@ -267,6 +268,7 @@ fn count(command: &Command, commands: &mut [u32; 10], changes: &mut [u32; 8]) {
                 Change::Usurp { .. } => 5,
                 Change::Renew { .. } => 6,
                 Change::SetMinInSync { .. } => 7,
+                Change::Disown { .. } => 8,
             }] += 1;
             9
         }

@@ -59,10 +59,10 @@ impl Meta {
     }
 
     /// The registered children of a bucket that have a part on this node.
-    pub(super) fn children_on(&self, bucket: BucketId, node: NodeId) -> Vec<BucketId> {
+    pub(super) fn children_on(&self, bucket: BucketId, node: NodeId) -> Vec<(BucketId, Position)> {
         let children = self.buckets.get(&bucket).map(|b| b.children.as_slice()).unwrap_or_default();
-        let named = |child: &BucketId| self.government(*child).is_some_and(|g| g.named(node).is_some());
-        children.iter().map(|(child, _)| *child).filter(named).collect()
+        let named = |child: BucketId| self.government(child).is_some_and(|g| g.named(node).is_some());
+        children.iter().copied().filter(|(child, _)| named(*child)).collect()
     }
 
     pub(super) fn slots(&self, bucket: BucketId) -> SlotSet {

@@ -472,8 +472,8 @@ impl World {
         if let Some(why) = status.waits_for {
             line += &format!(", waits for {why}");
         }
-        for child in self.meta.children_on(actor.bucket, actor.node) {
-            if phaser.owes_fork(&[child]) {
+        for (child, at) in self.meta.children_on(actor.bucket, actor.node) {
+            if phaser.owes_fork(&[(child, at)]) {
                 line += &format!(", owes a fork of {child}");
             }
         }

@@ -2,7 +2,7 @@
 
 use std::hash::Hash;
 
-use blueprint::{Change, Conduct, Government, NodeId};
+use blueprint::{Change, Conduct, Fate, Government, Member, NodeId};
 
 use super::explorer::Explorer;
 use super::facts::Fault;
@@ -12,27 +12,68 @@ use super::world::{NODES, Seen, Stimulus, World, bucket_of, place};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    Deliver { letter: u32 },
+    Deliver {
+        letter: u32,
+    },
     /// A node's journal is synced: this many writes of each bucket.
-    Sync { node: usize, writes: [u8; BUCKETS] },
-    Wake { at: usize },
-    See { node: usize, epoch: u8 },
+    Sync {
+        node: usize,
+        writes: [u8; BUCKETS],
+    },
+    Wake {
+        at: usize,
+    },
+    See {
+        node: usize,
+        epoch: u8,
+    },
     /// A question is looked up; and answered.
-    Look { question: usize },
-    Tell { question: usize },
-    Accept { proposal: usize },
+    Look {
+        question: usize,
+    },
+    Tell {
+        question: usize,
+    },
+    Accept {
+        proposal: usize,
+    },
     /// One copy is refused; another may still be under way.
-    Refuse { proposal: usize },
-    Register { paper: usize },
+    Refuse {
+        proposal: usize,
+    },
+    Register {
+        paper: usize,
+    },
     /// A process dies and starts again; the bits are the unsynced records of each bucket that stay.
-    Crash { node: usize, kept: [u16; BUCKETS] },
+    Crash {
+        node: usize,
+        kept: [u16; BUCKETS],
+    },
+    /// A node's disk is gone, and everything on it.
+    Lose {
+        node: usize,
+    },
     Tick,
-    Write { at: usize, slot: u8 },
-    Read { at: usize, slot: u8 },
-    HandOver { at: usize, to: usize },
-    Split { at: usize },
+    Write {
+        at: usize,
+        slot: u8,
+    },
+    Read {
+        at: usize,
+        slot: u8,
+    },
+    HandOver {
+        at: usize,
+        to: usize,
+    },
+    Split {
+        at: usize,
+    },
     /// Someone other than the primary changes the government.
-    Change { bucket: usize, change: Change },
+    Change {
+        bucket: usize,
+        change: Change,
+    },
 }
 
 impl<C: Conduct + Hash> Explorer<C> {
@@ -80,6 +121,9 @@ impl<C: Conduct + Hash> Explorer<C> {
         let alive = (0..BUCKETS).any(|bucket| world.replicas[place(bucket, node)] != 0);
         if world.budget.crashes > 0 && alive {
             actions.extend(losses(unsynced).into_iter().map(|kept| Action::Crash { node, kept }));
+        }
+        if world.budget.losses > 0 && alive && world.lost[node] == 0 {
+            actions.push(Action::Lose { node });
         }
     }
 
@@ -153,6 +197,9 @@ impl<C: Conduct + Hash> Explorer<C> {
         if budget.renewals > 0 {
             government.secondaries.iter().for_each(|m| push(Change::Renew { primary: *m }));
         }
+        for (node, lost) in world.lost.iter().enumerate().filter(|(_, lost)| **lost != 0) {
+            report_lost(government, Member::new(node as u64 + 1, u64::from(*lost))).into_iter().for_each(&mut push);
+        }
     }
 
     /// None when the action turns out to do nothing.
@@ -225,6 +272,15 @@ impl<C: Conduct + Hash> Explorer<C> {
                 }
             }
             Action::Crash { node, kept } => self.crash(world, node, kept)?,
+            Action::Lose { node } => {
+                world.budget.losses -= 1;
+                let lost = self.known(world.replicas[place(0, node)]).map_or(0, |known| known.lore.incarnation as u8);
+                self.start_anew(world, node);
+                world.lost[node] = lost;
+                for bucket in 0..BUCKETS {
+                    world.replicas[place(bucket, node)] = 0;
+                }
+            }
             Action::Tick => {
                 world.budget.ticks -= 1;
                 self.tick(world);
@@ -258,10 +314,12 @@ impl<C: Conduct + Hash> Explorer<C> {
                 let term = meta.government(bucket).expect("it was there a moment ago").term;
                 let Ok(next) = meta.succeed(bucket, term, change) else { return Ok(false) };
                 match change {
+                    Change::Usurp { fate: Fate::Lost, .. } | Change::Dismiss { fate: Fate::Lost, .. } => {}
                     Change::Usurp { .. } => world.budget.usurps -= 1,
                     Change::Dismiss { .. } => world.budget.dismissals -= 1,
                     Change::Enlist { .. } => world.budget.enlistments -= 1,
-                    _ => world.budget.renewals -= 1,
+                    Change::Renew { .. } => world.budget.renewals -= 1,
+                    _ => {} // a report of a loss
                 }
                 self.enact(world, next);
             }
@@ -283,15 +341,20 @@ impl<C: Conduct + Hash> Explorer<C> {
 
     fn crash(&mut self, world: &mut World, node: usize, kept: [u16; BUCKETS]) -> Result<(), Fault> {
         world.budget.crashes -= 1;
+        self.start_anew(world, node);
+        self.perform(world, place(1, node), Stimulus::Crash { kept: kept[1], child: None })?;
+        let child = self.known(world.replicas[place(1, node)]).and_then(|known| known.replica.durable.as_ref());
+        let child = child.map(|durable| durable.origin);
+        self.perform(world, place(0, node), Stimulus::Crash { kept: kept[0], child })
+    }
+
+    /// What only the process knew is gone.
+    fn start_anew(&mut self, world: &mut World, node: usize) {
         world.seen[node] = Seen { told: false, ..world.seen[node] };
         let mut desk = self.desks.get(world.desk).clone();
         desk.questions.retain(|question| usize::from(question.by) % NODES != node);
         world.desk = self.desks.add(desk);
         self.forget_deferred(world, node);
-        self.perform(world, place(1, node), Stimulus::Crash { kept: kept[1], child: None })?;
-        let child = self.known(world.replicas[place(1, node)]).and_then(|known| known.replica.durable.as_ref());
-        let child = child.map(|durable| durable.origin);
-        self.perform(world, place(0, node), Stimulus::Crash { kept: kept[0], child })
     }
 
     /// Papers that nothing can come of any more.
@@ -315,15 +378,35 @@ impl<C: Conduct + Hash> Explorer<C> {
 }
 
 /// R3, R9: secondaries; heirs when there are none.
-fn successors(government: &Government) -> impl Iterator<Item = blueprint::Member> + '_ {
+fn successors(government: &Government) -> impl Iterator<Item = Member> + '_ {
     let heirs = government.heirs.iter().filter(|_| government.secondaries.is_empty());
     government.secondaries.iter().chain(heirs).copied()
+}
+
+/// R10: a replica whose data is gone says so.
+fn report_lost(government: &Government, lost: Member) -> Option<Change> {
+    let fate = Fate::Lost;
+    if government.primary == lost {
+        successors(government).next().map(|to| Change::Usurp { to, fate })
+    } else if government.secondaries.contains(&lost) {
+        Some(Change::Dismiss { secondary: lost, fate })
+    } else if government.heirs.contains(&lost) {
+        Some(Change::Disown { heir: lost })
+    } else if government.candidates.contains(&lost) {
+        Some(Change::Drop { candidate: lost })
+    } else {
+        None
+    }
 }
 
 /// Which unsynced records a crash may leave: any subset of a few; of more, any beginning.
 fn losses(unsynced: [usize; BUCKETS]) -> Vec<[u16; BUCKETS]> {
     let subsets = |records: usize| -> Vec<u16> {
-        if records <= 3 { (0..1 << records).collect() } else { (0..=records).map(|kept| ((1u32 << kept) - 1) as u16).collect() }
+        if records <= 3 {
+            (0..1 << records).collect()
+        } else {
+            (0..=records).map(|kept| ((1u32 << kept) - 1) as u16).collect()
+        }
     };
     let extremes = |records: usize| if records == 0 { vec![0] } else { vec![0, ((1u32 << records) - 1) as u16] };
     let few = unsynced[0] + unsynced[1] <= 3 || unsynced[1] == 0;

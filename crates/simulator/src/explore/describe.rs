@@ -8,7 +8,7 @@ use phaser::{Entry, Message, Payload};
 
 use super::action::Action;
 use super::explorer::Explorer;
-use super::meta::{BUCKETS, Proposal};
+use super::meta::Proposal;
 use super::replica::Deed;
 use super::world::{Effect, Letter, World, bucket_of, node_of, place};
 
@@ -32,7 +32,8 @@ impl<C: Conduct + Hash> Explorer<C> {
                 let names = |members: &[blueprint::Member]| {
                     members.iter().map(|m| m.node.to_string()).collect::<Vec<_>>().join(",")
                 };
-                let mut text = format!("n{} sees e{epoch}: {} under {}", node + 1, government.term, government.primary.node);
+                let mut text =
+                    format!("n{} sees e{epoch}: {} under {}", node + 1, government.term, government.primary.node);
                 for (what, who) in [
                     ("with", &government.secondaries),
                     ("candidates", &government.candidates),
@@ -67,16 +68,17 @@ impl<C: Conduct + Hash> Explorer<C> {
             Action::Register { .. } => "the blueprint registers the child".into(),
             Action::Crash { node, kept } => {
                 let mut text = format!("n{} crashes and restarts", node + 1);
-                for bucket in 0..BUCKETS {
+                for (bucket, kept) in kept.iter().enumerate() {
                     let Some(known) = self.known(world.replicas[place(bucket, *node)]) else { continue };
                     let records = known.replica.pending.iter().flat_map(|(_, records)| records);
                     for (at, record) in records.enumerate() {
-                        let fate = if kept[bucket] & (1 << at) == 0 { "loses" } else { "keeps" };
+                        let fate = if kept & (1 << at) == 0 { "loses" } else { "keeps" };
                         let _ = write!(text, ", {fate}{} {}", child(bucket), self::record(record));
                     }
                 }
                 text
             }
+            Action::Lose { node } => format!("n{} loses its disk", node + 1),
             Action::Tick => "time passes: every lease runs out".into(),
             Action::Write { at, slot } => {
                 let write = self.facts.get(world.facts).issued + 1;
@@ -85,7 +87,9 @@ impl<C: Conduct + Hash> Explorer<C> {
             Action::Read { at, slot } => format!("a client reads slot {slot} at {}", replica(*at)),
             Action::HandOver { at, to } => format!("{} is asked to hand over to n{}", replica(*at), to + 1),
             Action::Split { at } => format!("{} is asked to split off slot 1", replica(*at)),
-            Action::Change { bucket, change: what } => format!("the blueprint changes{}: {}", child(*bucket), change(what)),
+            Action::Change { bucket, change: what } => {
+                format!("the blueprint changes{}: {}", child(*bucket), change(what))
+            }
         }
     }
 
@@ -95,7 +99,9 @@ impl<C: Conduct + Hash> Explorer<C> {
             let letter = self.letters.get(*letter);
             told.push(format!("sends {} to {}", message(letter), letter.envelope.to.node));
         }
-        told.extend(effect.proposals.iter().map(|(term, what)| format!("proposes in place of {term}: {}", change(what))));
+        told.extend(
+            effect.proposals.iter().map(|(term, what)| format!("proposes in place of {term}: {}", change(what))),
+        );
         told.extend(effect.questions.iter().map(|_| "asks for the blueprint".into()));
         told.extend(effect.registers.iter().map(|(_, _, at)| format!("tells of its Split {at}")));
         told.extend(effect.forks.iter().map(|(fork, _)| format!("forks the child at {}", fork.at)));
@@ -137,7 +143,9 @@ fn message(letter: &Letter) -> String {
         Message::Prepare { term, previous, entries, commit, .. } => {
             format!("Prepare({term} after {previous}: {}; commit {commit})", entries_text(entries))
         }
-        Message::Prepared { term, upto, progress, .. } => format!("Prepared({term} upto {upto}, applied {})", progress.applied),
+        Message::Prepared { term, upto, progress, .. } => {
+            format!("Prepared({term} upto {upto}, applied {})", progress.applied)
+        }
         Message::Differs { term, last, known, .. } => format!("Differs({term} last {last}, known {known})"),
         Message::Outranked { promised } => format!("Outranked({promised})"),
         Message::Beacon { term, commit, .. } => format!("Beacon({term} commit {commit})"),
@@ -184,6 +192,7 @@ fn change(change: &Change) -> String {
         Change::Dismiss { secondary, fate: f } => format!("dismiss {}, who {}", secondary.node, fate(f)),
         Change::HandOver { to, .. } => format!("hand over to {}", to.node),
         Change::Usurp { to, fate: f } => format!("{} usurps, the former primary {}", to.node, fate(f)),
+        Change::Disown { heir } => format!("{} is an heir no longer", heir.node),
         Change::Renew { primary } => format!("a new Reign of {}", primary.node),
         other => format!("{other:?}"),
     }

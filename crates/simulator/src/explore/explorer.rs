@@ -16,7 +16,9 @@ use super::facts::{Checker, Facts, Fault, fault};
 use super::hash::{Mixer, Numbered, name_of};
 use super::meta::{BUCKETS, CHILD, Desk, Meta, Proposal};
 use super::replica::{Deed, FIRST_READ, NOW, Played, Replica, SLOTS, TICK, Tables, body};
-use super::world::{Budget, Deferred, Effect, Known, Letter, NODES, Outcome, Seen, Stimulus, World, bucket_of, node_of, place};
+use super::world::{
+    Budget, Deferred, Effect, Known, Letter, NODES, Outcome, Seen, Stimulus, World, bucket_of, node_of, place,
+};
 
 pub(super) struct Explorer<C> {
     pub(super) configuration: Configuration,
@@ -40,7 +42,11 @@ pub(super) struct Explorer<C> {
 impl<C: Conduct + Hash> Explorer<C> {
     pub(super) fn new(configuration: Configuration) -> Self {
         let beacon = Message::Beacon { term: Term(1), commit: blueprint::Index(0), sent: NOW };
-        assert_eq!(beacon.clone().canonical(NOW), beacon, "the phaser's canonical present is what every clock says here");
+        assert_eq!(
+            beacon.clone().canonical(NOW),
+            beacon,
+            "the phaser's canonical present is what every clock says here"
+        );
         let mut replicas = Numbered::new();
         replicas.number(0, || None);
         Self {
@@ -72,6 +78,7 @@ impl<C: Conduct + Hash> Explorer<C> {
             facts: self.facts.add(Facts::default()),
             deferred: [self.deferred.add(Vec::new()); NODES],
             budget: Budget::default(),
+            lost: [0; NODES],
             mail: Vec::new(),
         }
     }
@@ -105,7 +112,13 @@ impl<C: Conduct + Hash> Explorer<C> {
         outcome
     }
 
-    pub(super) fn found(&mut self, world: &mut World, at: usize, founding: Founding, tables: Tables) -> Result<(), Fault> {
+    pub(super) fn found(
+        &mut self,
+        world: &mut World,
+        at: usize,
+        founding: Founding,
+        tables: Tables,
+    ) -> Result<(), Fault> {
         let (config, disk) = (self.config.clone(), self.configuration.disk());
         let effect = self.guarded(at, || Replica::found(&config, founding, tables, disk))?;
         self.take_effect(world, at, &effect)
@@ -382,11 +395,12 @@ impl<C: Conduct + Hash> Explorer<C> {
         let Some(me) = government.named(NodeId(node as u64 + 1)) else { return Ok(()) };
         let first = bucket == 0 && government.term == Term(1) && government.is_member(me);
         let candidate = government.candidates.contains(&me) && !(bucket == 1 && self.awaits_fork(world, node));
-        if !first && !candidate {
+        let rejoins = C::breaks(Breach::WipedDiskRejoins) && world.lost[node] != 0 && government.is_member(me);
+        if me.incarnation.0 == u64::from(world.lost[node]) && !rejoins || !(first || candidate || rejoins) {
             return Ok(());
         }
         let owned = meta.slots_at(bucket, epoch);
-        let covered = if first { owned.clone() } else { SlotSet::empty() };
+        let covered = if first || rejoins { owned.clone() } else { SlotSet::empty() };
         let image = Image { as_of: blueprint::Index(0), covered, ..Image::default() };
         let base = Position::default();
         let founding = Founding { me, promised: Term(0), base, clock: 0, owned, image, abstain_until: Instant::ZERO };
@@ -462,12 +476,17 @@ impl<C: Conduct + Hash> Explorer<C> {
             let Some(known) = self.known(*number).filter(|known| known.lore.readable != 0) else { continue };
             let missed = self.facts.get(world.facts).missing(known.lore.readable, &known.replica.tables);
             if missed != 0 {
-                let what = format!("n{} answers reads without write {}, which was acknowledged", node_of(at) + 1, missed.trailing_zeros());
+                let what = format!(
+                    "n{} answers reads without write {}, which was acknowledged",
+                    node_of(at) + 1,
+                    missed.trailing_zeros()
+                );
                 return fault(Checker::ReadsSeeAcknowledgedWrites, what);
             }
             for slot in (0..SLOTS).filter(|slot| known.lore.readable & (1 << slot) != 0) {
                 if let Some(other) = readable[slot].replace(at) {
-                    let what = format!("n{} and n{} both answer reads of slot {slot}", node_of(other) + 1, node_of(at) + 1);
+                    let what =
+                        format!("n{} and n{} both answer reads of slot {slot}", node_of(other) + 1, node_of(at) + 1);
                     return fault(Checker::OneServingPrimary, what);
                 }
             }

@@ -104,13 +104,17 @@ impl Facts {
                 Some(at) if at < history.len() => {
                     if history[at] != *c {
                         let (now, before) = (c.text(), history[at].text());
-                        let what = format!("bucket {bucket} holds {now} as committed where {before} was committed before");
+                        let what =
+                            format!("bucket {bucket} holds {now} as committed where {before} was committed before");
                         return fault(Checker::CommittedPrefixesAgree, what);
                     }
                 }
                 Some(at) if at == history.len() => self.append(bucket, *c)?,
                 Some(_) | None => {
-                    let what = format!("bucket {bucket} holds {} as committed, but nobody ever committed what is before it", c.text());
+                    let what = format!(
+                        "bucket {bucket} holds {} as committed, but nobody ever committed what is before it",
+                        c.text()
+                    );
                     return fault(Checker::CommittedPrefixesAgree, what);
                 }
             }
@@ -155,7 +159,9 @@ impl Facts {
             let forked = &tables[usize::from(slot)];
             let expected = self.executed(0, slot, index);
             if slot == 1 && *forked != expected {
-                let what = format!("the child starts with writes {forked:?} in slot {slot}, the parent had {expected:?} at the Split");
+                let what = format!(
+                    "the child starts with writes {forked:?} in slot {slot}, the parent had {expected:?} at the Split"
+                );
                 return fault(Checker::SplitForksAtItsPosition, what);
             }
         }
@@ -194,7 +200,8 @@ impl Facts {
         let lost = self.missing(owned, tables);
         if lost != 0 {
             let who = if bucket == 0 { "the primary" } else { "the child's primary" };
-            let what = format!("{who} of t{term} serves without write {}, which was acknowledged", lost.trailing_zeros());
+            let what =
+                format!("{who} of t{term} serves without write {}, which was acknowledged", lost.trailing_zeros());
             return fault(Checker::NoAcknowledgedWriteLost, what);
         }
         Ok(())

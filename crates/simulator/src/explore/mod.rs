@@ -7,6 +7,7 @@
 //! What is not here: clocks that run at different rates, the clock of the data, whole nodes. Those are the simulator's.
 
 mod action;
+mod catalogue;
 mod configuration;
 mod describe;
 mod explorer;
@@ -26,7 +27,8 @@ use std::sync::{Mutex, mpsc};
 
 use blueprint::{Conduct, Honest};
 
-pub use configuration::{Configuration, Prelude, configurations};
+pub use catalogue::configurations;
+pub use configuration::{Configuration, Prelude};
 pub use facts::Checker;
 pub use world::Budget;
 
@@ -159,7 +161,8 @@ impl fmt::Display for Violation {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let titles = ["configuration", "states", "", "depth", "joint", "heirs", "usurp", "hand over", "split", "violations"];
+        let titles =
+            ["configuration", "states", "", "depth", "joint", "heirs", "usurp", "hand over", "split", "violations"];
         let mut lines: Vec<Vec<String>> = vec![titles.map(String::from).to_vec()];
         lines.extend(self.rows.iter().map(Row::cells));
         lines.push(self.total().cells());

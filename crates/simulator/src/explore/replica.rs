@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use blueprint::{BucketId, Change, Conduct, Index, Instant, Position, Slot, SlotSet, Term};
 use bytes::Bytes;
-use phaser::{Config, Durable, Envelope, Event, Fork, Founding, Image, Input, Message, Outbox, Output, Payload, Phaser};
+use phaser::{
+    Config, Durable, Envelope, Event, Fork, Founding, Image, Input, Message, Outbox, Output, Payload, Phaser,
+};
 use phaser::{Record, Ticket, WriteId};
 
 use super::facts::Committed;
@@ -41,15 +43,31 @@ pub(super) struct Replica<C> {
 /// What happened besides messages, for the checks and for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Deed {
-    Acknowledged { write: u8 },
+    Acknowledged {
+        write: u8,
+    },
     /// The client was told that it certainly did not happen here.
-    Refused { write: u8 },
-    Uncertain { write: u8 },
+    Refused {
+        write: u8,
+    },
+    Uncertain {
+        write: u8,
+    },
     /// A read was answered; these writes were visible.
-    Read { read: u8, slot: u8, sees: u8 },
-    Reigned { term: Term },
-    Serving { term: Term },
-    SteppedDown { term: Term },
+    Read {
+        read: u8,
+        slot: u8,
+        sees: u8,
+    },
+    Reigned {
+        term: Term,
+    },
+    Serving {
+        term: Term,
+    },
+    SteppedDown {
+        term: Term,
+    },
     Joint,
     Drained,
     Dropped(phaser::Dropped),
@@ -79,8 +97,7 @@ pub(super) enum Disk {
 impl<C: Conduct + Hash> Replica<C> {
     pub(super) fn found(config: &Config, founding: Founding, tables: Tables, disk: Disk) -> Played<C> {
         let phaser = Phaser::found(config.clone(), founding, 0, NOW);
-        let replica =
-            Self { phaser, durable: None, pending: Vec::new(), tables, joint: None };
+        let replica = Self { phaser, durable: None, pending: Vec::new(), tables, joint: None };
         Hands::new(replica, disk).finish()
     }
 
@@ -113,14 +130,8 @@ impl<C: Conduct + Hash> Replica<C> {
             tables[usize::from(slot.0)] = bytes.to_vec();
         }
         let mut outbox = Outbox::default();
-        let phaser = Phaser::recover(config.clone(), durable.clone(), &[], 0, NOW, &mut outbox);
-        let replica = Self {
-            phaser,
-            durable: Some(durable),
-            pending: Vec::new(),
-            tables,
-            joint: None,
-        };
+        let phaser = Phaser::recover(config.clone(), durable.clone(), children, 0, NOW, &mut outbox);
+        let replica = Self { phaser, durable: Some(durable), pending: Vec::new(), tables, joint: None };
         let mut hands = Hands::new(replica, disk);
         hands.noted = Index(0);
         hands.note_committed();

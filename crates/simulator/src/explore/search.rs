@@ -70,6 +70,18 @@ impl<'a, C: Conduct + Hash> Search<'a, C> {
         (self.row, violation)
     }
 
+    #[cfg(test)]
+    pub(super) fn walk(&mut self, states: usize) {
+        let world = self.prepare().unwrap_or_else(|fault| panic!("{}", fault.what));
+        self.enter(world, Step { from: 0, action: 0 });
+        assert!(self.expand_all(states).is_none());
+    }
+
+    #[cfg(test)]
+    pub(super) fn replicas(&self) -> impl Iterator<Item = &super::replica::Replica<C>> {
+        (0..self.explorer.parts().0 as u32).filter_map(|n| self.explorer.known(n)).map(|known| &known.replica)
+    }
+
     fn expand_all(&mut self, states: usize) -> Option<Violation> {
         let mut expanded = 0;
         while let Some((number, world)) = self.queue.pop_front() {
@@ -173,7 +185,9 @@ impl<'a, C: Conduct + Hash> Search<'a, C> {
             (Prelude::Write, Action::Write { .. })
             | (Prelude::Tick, Action::Tick)
             | (Prelude::Split, Action::Split { .. }) => true,
-            (Prelude::Enlist | Prelude::EnlistUnseen, Action::Change { change: Change::Enlist { node }, .. }) => *node == spare,
+            (Prelude::Enlist | Prelude::EnlistUnseen, Action::Change { change: Change::Enlist { node }, .. }) => {
+                *node == spare
+            }
             (Prelude::Dismiss, Action::Change { change: Change::Dismiss { .. }, .. }) => true,
             _ => false,
         };

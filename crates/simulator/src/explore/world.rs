@@ -24,6 +24,8 @@ pub(super) struct World {
     /// Forks that wait until a node knows a blueprint that is new enough to judge them by.
     pub(super) deferred: [u32; NODES],
     pub(super) budget: Budget,
+    /// The incarnation that each node lost together with its disk; 0 when it lost none (R10).
+    pub(super) lost: [u8; NODES],
     /// Messages in flight, sorted. They arrive in any order, or never.
     pub(super) mail: Vec<u32>,
 }
@@ -41,6 +43,8 @@ pub struct Budget {
     /// How often time passes.
     pub ticks: u8,
     pub crashes: u8,
+    /// Disks that are lost for good.
+    pub losses: u8,
     pub writes: u8,
     pub reads: u8,
     /// Changes of government in all, whoever proposes them.
@@ -172,16 +176,34 @@ pub(super) type Outcome = Result<Rc<Effect>, Fault>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Stimulus {
     Letter(u32),
-    Written { writes: u8 },
+    Written {
+        writes: u8,
+    },
     Wake,
     View(u32),
-    Told { nonce: u64, view: u32 },
-    Rejected { term: u64 },
-    Write { write: u8, slot: u8 },
-    Read { read: u8, slot: u8 },
-    HandOver { to: u8 },
+    Told {
+        nonce: u64,
+        view: u32,
+    },
+    Rejected {
+        term: u64,
+    },
+    Write {
+        write: u8,
+        slot: u8,
+    },
+    Read {
+        read: u8,
+        slot: u8,
+    },
+    HandOver {
+        to: u8,
+    },
     Split,
     Forked,
     /// `child` is where the log of the child that survives on the same node began.
-    Crash { kept: u16, child: Option<Position> },
+    Crash {
+        kept: u16,
+        child: Option<Position>,
+    },
 }
