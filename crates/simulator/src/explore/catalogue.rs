@@ -197,6 +197,12 @@ pub fn configurations() -> Vec<Configuration> {
         Configuration {
             name: "lost",
             about: "a disk is gone, its node comes back under a new incarnation",
+            budget: Budget { ticks: 1, losses: 1, writes: 1, changes: 3, usurps: 1, enlistments: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "lost-heirs",
+            about: "a disk is gone below the minimum",
             spare: true,
             min_in_sync: 2,
             budget: Budget { ticks: 1, losses: 1, writes: 1, changes: 3, usurps: 1, enlistments: 1, ..NOTHING },

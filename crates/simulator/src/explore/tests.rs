@@ -55,6 +55,7 @@ caught! {
     redirect_for_appended RedirectForAppended in "two-members" within 100_000 by RefusedWritesNeverHappen;
     split_commits_during_growth SplitCommitsDuringGrowth in "split-grow" within 200_000
         by CommittedPrefixesAgree | SplitForksAtItsPosition | OneServingPrimary;
+    wiped_disk_rejoins WipedDiskRejoins in "lost" within 200_000 by NoAcknowledgedWriteLost | CommittedPrefixesAgree;
     image_without_replay ImageWithoutReplay in "grow-cut" within 200_000 by CommittedPrefixesAgree;
 }
 
