@@ -94,8 +94,8 @@ impl<C: Conduct> Phaser<C> {
             }
             Growth::Asking { candidate, nonce, asked_at } => {
                 // The same question again: any answer to it was begun after it was first asked.
-                let level = leader.level_candidate::<C>(self.commit, stall, now) == Some(candidate);
-                if untold || !level {
+                let answers = |p: &Peer| p.member == candidate && now.since(p.heard) < stall;
+                if untold || !leader.peers.iter().any(answers) {
                     leader.growth = Growth::None;
                 } else if now.since(asked_at) >= retry * 5 {
                     leader.growth = Growth::Asking { candidate, nonce, asked_at: now };
