@@ -212,7 +212,7 @@ impl<C: Conduct> Node<C> {
 
     pub(crate) fn on_forward(&mut self, ticket: Ticket, later: &mut Vec<FollowUp>, out: &mut Vec<Output>) {
         let Some(mut pending) = self.requests.remove(&ticket) else { return };
-        pending.hops += 1; // also bounds how often two replicas of this node can send it to and fro
+        pending.hops = pending.hops.saturating_add(1); // also bounds how often two replicas of this node can send it to and fro
         if let Some(read) = pending.then {
             later.push(FollowUp::Route(*read));
         } else if pending.hops <= self.config.most_hops {
