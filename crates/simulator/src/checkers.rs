@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use blueprint::{
-    Birth, BucketId, Change, Command as Proposal, Conduct, Incarnation, Index, NodeId, Position, Refusal, Slot, Term,
+    Birth, BucketId, Change, Command as Proposal, Conduct, Incarnation, Index, NodeId, Position, Slot, Term,
 };
 use phaser::{Entry, Payload};
 use values::Command;
@@ -251,8 +251,6 @@ impl Checkers {
         }
         Ok(())
     }
-
-    pub fn on_rejected(&mut self, _command: &Proposal, _refusal: &Refusal) {}
 
     /// Members' tables are identical wherever they stand at the same index.
     pub fn compare_states<C: Conduct>(&self, _time: u64, hosts: &[Host<C>]) -> Verdict {

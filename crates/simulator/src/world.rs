@@ -579,9 +579,8 @@ impl<C: Conduct> World<C> {
                 self.on_accepted(&command);
                 self.push_to_all();
             }
-            Err(refusal) => {
+            Err(_) => {
                 self.tally.note("proposals refused");
-                self.checkers.on_rejected(&command, &refusal);
                 if let (Some((host, life)), Proposal::Succeed { bucket, replaces, .. }) = (from, &command) {
                     let (bucket, term) = (*bucket, *replaces);
                     let delay = self.meta_delay();
