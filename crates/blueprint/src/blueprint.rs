@@ -4,7 +4,7 @@
 //! that is the directory's part. It changes only through [`Blueprint::apply`] (see `command`), and a copy moves forward through
 //! [`Blueprint::patch`] (see `delta`). What must hold for it stands in `soundness`.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -19,9 +19,9 @@ pub struct Blueprint {
     pub nodes: BTreeMap<NodeId, Node>,
     pub keyspaces: BTreeMap<KeyspaceId, Keyspace>,
     pub buckets: BTreeMap<BucketId, Bucket>,
-    /// Issued for a split that is not registered yet. What was issued and is neither here nor in `buckets` is retired: that way the
+    /// Issued for a split in that keyspace that is not registered yet. What was issued and is neither here nor in `buckets` is retired: that way the
     /// memory of all the ids that ever were costs nothing.
-    pub reserved: BTreeSet<BucketId>,
+    pub reserved: BTreeMap<BucketId, KeyspaceId>,
     pub next_bucket: BucketId,
     pub next_keyspace: KeyspaceId,
     /// Which bucket has a slot, for each keyspace that is not being removed. Follows from `buckets`.
@@ -109,7 +109,7 @@ impl Blueprint {
             nodes: BTreeMap::new(),
             keyspaces: BTreeMap::new(),
             buckets: BTreeMap::new(),
-            reserved: BTreeSet::new(),
+            reserved: BTreeMap::new(),
             next_bucket: BucketId(1),
             next_keyspace: KeyspaceId(1),
             routes: BTreeMap::new(),
@@ -155,7 +155,7 @@ impl Blueprint {
 
     /// Existed once, or was given up: never to be used again.
     pub fn is_retired(&self, bucket: BucketId) -> bool {
-        self.was_issued(bucket) && !self.buckets.contains_key(&bucket) && !self.reserved.contains(&bucket)
+        self.was_issued(bucket) && !self.buckets.contains_key(&bucket) && !self.reserved.contains_key(&bucket)
     }
 
     pub fn was_issued(&self, bucket: BucketId) -> bool {
@@ -193,7 +193,7 @@ pub(crate) struct Parts {
     nodes: BTreeMap<NodeId, Node>,
     keyspaces: BTreeMap<KeyspaceId, Keyspace>,
     buckets: BTreeMap<BucketId, Bucket>,
-    reserved: BTreeSet<BucketId>,
+    reserved: BTreeMap<BucketId, KeyspaceId>,
     next_bucket: BucketId,
     next_keyspace: KeyspaceId,
 }

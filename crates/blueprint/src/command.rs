@@ -67,7 +67,9 @@ pub enum Command {
         change: Change,
     },
     /// An id for the child of a later split.
-    ReserveBucket,
+    ReserveBucket {
+        keyspace: KeyspaceId,
+    },
     /// A split, told after it committed in the parent's log.
     Register {
         parent: BucketId,
@@ -112,7 +114,7 @@ impl Blueprint {
             Command::RemoveKeyspace { keyspace } => self.remove_keyspace(*keyspace),
             Command::Erased { bucket, holder } => self.erased(*bucket, *holder),
             Command::Succeed { bucket, replaces, change } => self.succeed(*bucket, *replaces, change),
-            Command::ReserveBucket => self.reserve_bucket(),
+            Command::ReserveBucket { keyspace } => self.reserve_bucket(*keyspace),
             Command::Register { parent, child, slots, at } => self.register(*parent, *child, slots, *at),
         }?;
         assert_eq!(self.epoch, before, "the epoch is raised here and nowhere else");
@@ -224,6 +226,8 @@ impl Blueprint {
                 bucket.rule = Rule::Removed { term: government.term.next(), holders };
             }
         }
+        // A child that was never registered goes with its parent.
+        self.reserved.retain(|_, keyspace| *keyspace != id);
         Ok(Outcome::Changed)
     }
 
@@ -269,17 +273,19 @@ impl Blueprint {
         Ok(Outcome::Changed)
     }
 
-    fn reserve_bucket(&mut self) -> Result<Outcome, Refusal> {
+    fn reserve_bucket(&mut self, keyspace: KeyspaceId) -> Result<Outcome, Refusal> {
+        if !self.routes.contains_key(&keyspace) {
+            return Err(Refusal::UnknownKeyspace(keyspace));
+        }
         if self.reserved.len() >= MAX_RESERVED {
             return Err(Refusal::TooManyReserved(self.reserved.len()));
         }
         let id = self.issue_bucket();
-        self.reserved.insert(id);
+        self.reserved.insert(id, keyspace);
         Ok(Outcome::Reserved(id))
     }
 
-    /// The split has happened: ownership moved when it committed. So this refuses only what cannot be true, and takes a child
-    /// with no slots, or with all of them, as it comes.
+    /// The split has happened: ownership moved when it committed. So this refuses only what cannot be true.
     fn register(
         &mut self,
         parent: BucketId,
@@ -291,7 +297,7 @@ impl Blueprint {
         match self.buckets.get(&child) {
             Some(known) if known.birth == birth => return Ok(Outcome::Nothing),
             Some(_) => return Err(Refusal::BornElsewhere(child)),
-            None if self.reserved.contains(&child) => {}
+            None if self.reserved.contains_key(&child) => {}
             None if self.is_retired(child) => return Err(Refusal::BucketRetired(child)),
             None => return Err(Refusal::NotReserved(child)),
         }
@@ -300,7 +306,10 @@ impl Blueprint {
             return Err(Refusal::NoSuchSplit { parent, at, term: government.term });
         }
         let giver = self.buckets.get_mut(&parent).expect("it has a government");
-        if !slots.is_subset(&giver.slots) {
+        if self.reserved.get(&child) != Some(&giver.keyspace) {
+            return Err(Refusal::NotReserved(child));
+        }
+        if slots.is_empty() || *slots == giver.slots || !slots.is_subset(&giver.slots) {
             return Err(Refusal::NotOfParent { parent, slots: slots.clone() });
         }
 

@@ -3,7 +3,7 @@
 //! Every node holds the blueprint, and most changes touch one bucket of it: sending the whole each time would cost more than
 //! everything else that coordinators do. A delta fits exactly one epoch; whoever holds another asks for the whole.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,8 +18,7 @@ pub struct Delta {
     pub nodes: BTreeMap<NodeId, Option<Node>>,
     pub keyspaces: BTreeMap<KeyspaceId, Option<Keyspace>>,
     pub buckets: BTreeMap<BucketId, Option<Bucket>>,
-    pub reserved: BTreeSet<BucketId>,
-    pub no_longer_reserved: BTreeSet<BucketId>,
+    pub reserved: BTreeMap<BucketId, Option<KeyspaceId>>,
     pub next_bucket: BucketId,
     pub next_keyspace: KeyspaceId,
 }
@@ -45,8 +44,7 @@ impl Delta {
             nodes: changes(&old.nodes, &new.nodes),
             keyspaces: changes(&old.keyspaces, &new.keyspaces),
             buckets: changes(&old.buckets, &new.buckets),
-            reserved: &new.reserved - &old.reserved,
-            no_longer_reserved: &old.reserved - &new.reserved,
+            reserved: changes(&old.reserved, &new.reserved),
             next_bucket: new.next_bucket,
             next_keyspace: new.next_keyspace,
         }
@@ -68,8 +66,7 @@ impl Blueprint {
         make(&mut next.nodes, &delta.nodes);
         make(&mut next.keyspaces, &delta.keyspaces);
         make(&mut next.buckets, &delta.buckets);
-        next.reserved.extend(&delta.reserved);
-        next.reserved.retain(|id| !delta.no_longer_reserved.contains(id));
+        make(&mut next.reserved, &delta.reserved);
         next.next_bucket = delta.next_bucket;
         next.next_keyspace = delta.next_keyspace;
         next.routes = next.find_routes()?;

@@ -102,13 +102,15 @@ impl Blueprint {
     }
 
     fn validate_counters(&self) -> Result<(), Flaw> {
-        let reserved_were_issued = self.reserved.iter().all(|id| self.was_issued(*id));
+        let reserved_were_issued = self.reserved.keys().all(|id| self.was_issued(*id));
         let problem = if self.epoch.0 > MAX_COUNTER || self.next_bucket.0 > MAX_COUNTER {
             "the epoch or the next bucket id is beyond anything that can have happened"
         } else if self.next_bucket.0 == 0 || self.next_keyspace.0 == 0 || self.next_keyspace.0 > MAX_KEYSPACES {
             "the next bucket or keyspace id is not one that can be issued"
-        } else if !reserved_were_issued || self.reserved.iter().any(|id| self.buckets.contains_key(id)) {
+        } else if !reserved_were_issued || self.reserved.keys().any(|id| self.buckets.contains_key(id)) {
             "a bucket id is reserved that was never issued, or is in use"
+        } else if self.reserved.values().any(|keyspace| !self.routes.contains_key(keyspace)) {
+            "a bucket id is reserved for a keyspace that is not there"
         } else if self.reserved.len() > MAX_RESERVED {
             "more bucket ids are reserved than can be"
         } else {
@@ -131,6 +133,7 @@ impl Blueprint {
     fn validate_bucket(&self, id: BucketId, bucket: &Bucket) -> Result<(), &'static str> {
         holds(bucket.id == id, "it is filed under another id")?;
         holds(self.was_issued(id), "the id was never issued")?;
+        holds(!bucket.slots.is_empty(), "it has no slots")?;
         let keyspace = self.keyspaces.get(&bucket.keyspace).ok_or("the keyspace does not exist")?;
         // Each change of a government is a change of the blueprint, so a term cannot be ahead of the epoch.
         holds((1..=self.epoch.0).contains(&bucket.term().0), "the term is not between 1 and the epoch")?;

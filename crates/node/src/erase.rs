@@ -62,7 +62,7 @@ impl<C: Conduct> Node<C> {
             Some(Rule::Governed(government)) => government.named(me).is_none().then_some(government.term),
             Some(Rule::Removed { term, .. }) => Some(*term),
             None if blueprint.is_retired(bucket) => Some(Term(u64::MAX)),
-            None => None, // a child that is not registered yet
+            None => None, // a child that is not registered yet, of a keyspace that is there
         }
     }
 
@@ -139,6 +139,7 @@ impl<C: Conduct> Node<C> {
         self.drive(now, bucket, phaser::Input::Retire, out); // whoever still waits is answered (R12)
         let Some(replica) = self.replicas.remove(&bucket) else { return };
         self.unneeded.remove(&bucket);
+        self.on_child_durable(now, bucket, out); // nothing will be made of its parent's log any more
         self.forget_writes(bucket);
         self.write(NodeRecord::Erase { bucket });
         let holder = replica.phaser.me();

@@ -114,7 +114,7 @@ impl<C: Conduct> Node<C> {
             if let Birth::Split { at, .. } = bucket.birth {
                 self.found_empty(now, bucket, named, at.term, at, bucket.slots.clone());
             }
-        } else if is_candidate && !parent_here {
+        } else if is_candidate && !is_member && !parent_here {
             self.found_empty(now, bucket, named, Term(0), Position::default(), SlotSet::empty());
         }
     }

@@ -175,7 +175,11 @@ impl<C: Conduct> Node<C> {
             Input::Late { origin, command } => self.route(now, Pending::new(origin, command, 0), out),
             Input::HandOver { bucket, to } => self.drive(now, bucket, phaser::Input::HandOver { to }, out),
             Input::Split { bucket, child, slots } => {
-                self.drive(now, bucket, phaser::Input::Split { child, slots }, out);
+                // An id that nobody reserved could never be registered, and nobody would be seated after it.
+                let keyspace = self.blueprint.buckets.get(&bucket).map(|b| b.keyspace);
+                if keyspace.is_some() && self.blueprint.reserved.get(&child).copied() == keyspace {
+                    self.drive(now, bucket, phaser::Input::Split { child, slots }, out);
+                }
             }
             Input::Written { upto } => self.on_written(now, upto, out),
             Input::Wall { micros } => self.on_wall(now, micros, out),
@@ -317,7 +321,7 @@ impl<C: Conduct> Node<C> {
     fn on_peer(&mut self, now: Instant, from: NodeId, message: PeerMessage, out: &mut Vec<Output>) {
         match message {
             PeerMessage::Bucket { bucket, envelope } => {
-                if envelope.from.node == from {
+                if envelope.from.node == from && Tables::can_take(&envelope.message) {
                     self.drive(now, bucket, phaser::Input::Message(envelope), out);
                 }
             }

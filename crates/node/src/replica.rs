@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use blueprint::{Breach, Conduct, Index, Slot, SlotSet};
 use bytes::Bytes;
-use phaser::{Durable, Entry, Image, Payload, Phaser};
+use phaser::{Durable, Entry, Image, Message, Payload, Phaser};
 use values::{Command, Reply, Stamp, Table};
 
 #[derive(Clone, Debug)]
@@ -79,10 +79,16 @@ impl Tables {
         Image { as_of, covered: covered.clone(), replaced: covered, tables }
     }
 
+    /// An image from a peer of another version, or from nowhere: what does not decode must not count as filled.
+    pub(crate) fn can_take(message: &Message) -> bool {
+        let Message::Fill { image, .. } = message else { return true };
+        image.tables.iter().all(|(_, bytes)| Table::decode(bytes).is_ok())
+    }
+
     pub(crate) fn install(&mut self, image: &Image) {
         self.discard(&image.covered);
-        // From a peer: what does not decode is as good as empty, and the fingerprints will say so.
-        self.slots.extend(image.tables.iter().filter_map(|(slot, bytes)| Some((*slot, Table::decode(bytes).ok()?))));
+        let decode = |bytes: &Bytes| Table::decode(bytes).expect("it decoded when it came in");
+        self.slots.extend(image.tables.iter().map(|(slot, bytes)| (*slot, decode(bytes))));
     }
 
     pub(crate) fn discard(&mut self, slots: &SlotSet) {

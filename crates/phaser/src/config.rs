@@ -52,7 +52,7 @@ impl Default for Config {
             backlog: 1024,
             uncommitted: 65_536,
             frame_entries: 512,
-            window_entries: 4096,
+            window_entries: 1024,
             image_bytes: 64 << 10,
             fill_rate: 64 << 20,
             checkpoint_every: 4096,

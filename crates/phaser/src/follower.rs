@@ -191,7 +191,10 @@ impl<C: Conduct> Phaser<C> {
             return self.drop_message(if malformed { Dropped::Malformed } else { Dropped::OutdatedImage }, out);
         }
         if takes.is_empty() {
-            // Nothing of it is wanted (any more); say so, or the primary would send it again.
+            if !image.covered.intersection(&self.unsaved).is_empty() {
+                return; // repeated while it is on its way to the disk: the answer follows when it is safe
+            }
+            // Nothing of it is wanted any more; say so, or the primary would send it again.
             let filled = Message::Filled { term: self.promised, slots: image.covered, progress: Progress::default() };
             return self.hold(self.disk.promise, from, filled, now, out);
         }

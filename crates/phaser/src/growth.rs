@@ -1,12 +1,13 @@
 //! Growth belongs to the primary (R6); so does the dismissal of a secondary that holds everyone up.
 //!
-//! candidate level → the blueprint read afresh → joint: its answers and leases are needed from here on → checked → proposed,
+//! candidate near → the blueprint read afresh → joint: its answers and leases are needed from here on → level → proposed,
 //! again and again, until a successor is seen (R7). Once proposed, only a successor without it gives growth up.
 
 use alloc::vec::Vec;
 
 use blueprint::{Breach, Change, Conduct, Fate, Index, Instant, Member};
 
+use crate::config::Config;
 use crate::handover::HandOver;
 use crate::io::{Event, Outbox, Output};
 use crate::leader::Leader;
@@ -52,12 +53,15 @@ impl Growth {
 }
 
 impl Leader {
-    /// Near enough to be asked about: whole, answering, everything acknowledged under this term.
-    fn level_candidate<C: Conduct>(&self, commit: Index, stall: core::time::Duration, now: Instant) -> Option<Member> {
+    /// Near enough to be asked about: whole, answering, and behind by no more than what may be on its way to it. Under
+    /// load a candidate that is further away than the secondaries is never level at any instant: that it becomes so is what
+    /// joint mode is for, where everyone waits for it.
+    fn near_candidate<C: Conduct>(&self, commit: Index, config: &Config, now: Instant) -> Option<Member> {
+        let near = Index(commit.0.saturating_sub(config.window_entries));
         let ready = |p: &&Peer| {
             p.part == Part::Candidate
-                && self.is_level::<C>(p, commit)
-                && now.since(p.heard) < stall
+                && self.is_level::<C>(p, near)
+                && now.since(p.heard) < config.stall
                 && self.delays.get(&p.member.node).is_none_or(|(_, not_before)| now >= *not_before)
         };
         self.peers.iter().find(ready).map(|p| p.member)
@@ -86,7 +90,7 @@ impl<C: Conduct> Phaser<C> {
                 if untold {
                     return;
                 }
-                if let Some(candidate) = leader.level_candidate::<C>(self.commit, stall, now) {
+                if let Some(candidate) = leader.near_candidate::<C>(self.commit, &self.config, now) {
                     leader.growth = Growth::Asking { candidate, nonce, asked_at: now };
                     self.nonce = nonce;
                     out.push(Output::Ask { nonce });

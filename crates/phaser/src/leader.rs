@@ -377,8 +377,12 @@ impl<C: Conduct> Phaser<C> {
         // Only an answer to the present probe says anything new: a slow disk may answer several old ones at once.
         let old = peer.probed_from == Instant::ZERO || sent < peer.probed_from;
         let met = peer.upto.is_some_and(|upto| upto >= base.index);
-        if met && !peer.probing && last.index < peer.next.prev() {
-            return peer.probe(peer.upto.expect("they have met").next()); // a frame got lost on the way
+        if !peer.probing {
+            // A frame got lost on the way, or overtook another. Only the answer to a probe says where the logs meet.
+            if let Some(upto) = peer.upto.filter(|_| last.index < peer.next.prev()) {
+                peer.probe(upto.next());
+            }
+            return;
         }
         if peer.begin.is_some() || met || old {
             return;

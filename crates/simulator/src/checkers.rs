@@ -10,7 +10,7 @@ use values::Command;
 
 use crate::host::Host;
 use crate::meta::Meta;
-use crate::world::{Verdict, World, fail};
+use crate::world::{KEYSPACE, Verdict, World, fail};
 
 #[derive(Debug, Default)]
 pub struct Checkers {
@@ -156,13 +156,24 @@ impl Checkers {
     }
 
     /// At most one node can answer reads of a slot at any instant of true time.
-    pub fn on_read<C: Conduct>(&self, time: u64, host: usize, command: &Command, hosts: &[Host<C>]) -> Verdict {
+    pub fn on_read<C: Conduct>(
+        &self,
+        time: u64,
+        host: usize,
+        command: &Command,
+        hosts: &[Host<C>],
+        meta: &Meta,
+    ) -> Verdict {
+        let used = |bucket: BucketId| meta.keyspace_of(bucket) == Some(KEYSPACE);
         let slot = command.slot();
         for (other, h) in hosts.iter().enumerate() {
             let Some(node) = h.node().filter(|_| other != host) else { continue };
             let now = h.clock.local(time);
             for (bucket, phaser) in node.phasers() {
-                if phaser.reads_until().is_some_and(|until| until > now) && phaser.owned().contains(slot) {
+                if phaser.reads_until().is_some_and(|until| until > now)
+                    && phaser.owned().contains(slot)
+                    && used(bucket)
+                {
                     return fail(
                         "one_serving_primary",
                         format!("slot {slot} ({bucket}): {} answers a read while {} may", hosts[host].id, h.id),
@@ -218,6 +229,9 @@ impl Checkers {
         hosts: &[Host<C>],
         meta: &Meta,
     ) -> Verdict {
+        if let Proposal::Succeed { bucket, .. } | Proposal::Register { child: bucket, .. } = command {
+            self.check_members(*bucket, hosts, meta)?;
+        }
         match command {
             Proposal::Succeed { bucket, replaces, change: Change::HandOver { by, .. } } => {
                 let phaser =
@@ -239,6 +253,30 @@ impl Checkers {
             Proposal::Register { parent, child, at, .. } => self.check_registered(*parent, *child, *at, meta),
             _ => Ok(()),
         }
+    }
+
+    /// R3: whoever is named member, or heir, holds everything that is committed, and is whole.
+    fn check_members<C: Conduct>(&self, bucket: BucketId, hosts: &[Host<C>], meta: &Meta) -> Verdict {
+        let Some(government) = meta.blueprint.government(bucket) else { return Ok(()) };
+        let newest = self.logs.get(&bucket).and_then(|log| Some((log.len() - 1, log.last().copied()??)));
+        let Some((index, committed)) = newest else { return Ok(()) };
+        let at = Position { term: committed.term, index: Index(index as u64) };
+        for member in government.members().chain(government.heirs.iter().copied()) {
+            let durable = hosts.iter().find(|h| h.id == member.node).and_then(|h| h.disk.settled.replicas.get(&bucket));
+            let Some(durable) = durable.filter(|d| d.me == member) else { continue };
+            let holds = durable.log.holds(at) || durable.log.base().index >= at.index;
+            let parted = durable.log.iter().filter(|e| e.at.index <= at.index).filter_map(|e| match &e.payload {
+                Payload::Split { slots, .. } => Some(slots),
+                Payload::Reign | Payload::Command { .. } => None,
+            });
+            let owned = parted.fold(durable.owned.clone(), |owned, slots| owned.difference(slots));
+            let whole = owned.is_subset(&durable.as_of.keys());
+            if !holds || !whole {
+                let has = format!("has {} to {}, whole: {whole}", durable.log.base(), durable.log.last());
+                return fail("members_hold_everything", format!("{bucket} {at} is committed, and {member} {has}"));
+            }
+        }
+        Ok(())
     }
 
     fn check_registered(&self, parent: BucketId, child: BucketId, at: Position, _meta: &Meta) -> Verdict {
@@ -321,8 +359,8 @@ impl<C: Conduct> World<C> {
             return Err("an operation has not ended".into());
         }
         for bucket in blueprint.buckets.values() {
-            let Some(government) = bucket.government() else { continue };
             let id = bucket.id;
+            let Some(government) = bucket.government() else { return Err(format!("{id} is removed, and still held")) };
             if government.size() != usize::from(self.plan.replicas)
                 || !government.candidates.is_empty()
                 || !government.in_sync()

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use blueprint::{BucketId, Change, Command as Proposal, Conduct, Fate, Government, Member, NodeId};
+use blueprint::{BucketId, Change, Command as Proposal, Conduct, Fate, Government, Member, NodeId, SlotSet};
 
 use crate::plan::{Fault, MILLI, SECOND};
 use crate::rng::Rng;
 use crate::tally::{Move, Participant};
-use crate::world::{Event, World};
+use crate::world::{Event, Verdict, World, fail};
 
 /// Buckets at most, with those that splits make.
 const MOST_BUCKETS: usize = 12;
@@ -22,6 +22,8 @@ pub struct Conductor {
     /// Since when each node has not answered.
     silent: BTreeMap<NodeId, u64>,
     operations: Vec<Operation>,
+    /// Splits that were ordered, until the blueprint knows them: ordered again, under the same id, from whoever leads.
+    splits: Vec<Splitting>,
     pub moves: Vec<Moving>,
     next_node: u64,
     next_move: u64,
@@ -43,6 +45,14 @@ enum Step {
     Dismiss(NodeId),
 }
 
+#[derive(Clone, Debug)]
+struct Splitting {
+    bucket: BucketId,
+    child: BucketId,
+    slots: SlotSet,
+    until: u64,
+}
+
 /// A move under way, for the table of what was interrupted by what.
 #[derive(Debug)]
 pub struct Moving {
@@ -56,7 +66,15 @@ pub struct Moving {
 
 impl Conductor {
     pub fn new(rng: Rng) -> Self {
-        Self { rng, silent: BTreeMap::new(), operations: Vec::new(), moves: Vec::new(), next_node: 0, next_move: 0 }
+        Self {
+            rng,
+            silent: BTreeMap::new(),
+            operations: Vec::new(),
+            splits: Vec::new(),
+            moves: Vec::new(),
+            next_node: 0,
+            next_move: 0,
+        }
     }
 
     pub fn fresh_node_id(&mut self, hosts: usize) -> u64 {
@@ -70,7 +88,7 @@ impl Conductor {
 }
 
 impl<C: Conduct> World<C> {
-    pub(crate) fn conduct(&mut self) {
+    pub(crate) fn conduct(&mut self) -> Verdict {
         self.after(TICK, Event::Conduct);
         self.watch();
         self.admit();
@@ -78,7 +96,8 @@ impl<C: Conduct> World<C> {
         for bucket in buckets {
             self.care_for(bucket);
         }
-        self.advance_operations();
+        self.advance_operations()?;
+        self.repeat_splits();
         self.review_moves();
         let due = self.plan.move_every > 0 && !self.healed && self.time >= self.conductor.next_move;
         if due {
@@ -91,6 +110,7 @@ impl<C: Conduct> World<C> {
                 self.after(0, Event::ClientTurn { client });
             }
         }
+        Ok(())
     }
 
     fn watch(&mut self) {
@@ -107,8 +127,9 @@ impl<C: Conduct> World<C> {
     fn admit(&mut self) {
         let known: Vec<NodeId> = self.meta.blueprint.nodes.keys().copied().collect();
         for node in known {
-            if !self.index.contains_key(&node) && self.meta.blueprint.is_present(node) {
-                self.propose(Proposal::Depart { node });
+            if self.is_gone(node) {
+                let departed = !self.meta.blueprint.is_present(node);
+                self.propose(if departed { Proposal::RemoveNode { node } } else { Proposal::Depart { node } });
             }
         }
         for host in 0..self.hosts.len() {
@@ -164,8 +185,8 @@ impl<C: Conduct> World<C> {
             self.succeed(bucket, &government, Change::Dismiss { secondary, fate: Fate::Leaves });
         } else if !busy && government.size() == wanted && !government.candidates.is_empty() {
             self.succeed(bucket, &government, Change::Drop { candidate: government.candidates[0] });
-        } else if self.healed && government.min_in_sync != wanted.min(2) as u8 {
-            self.succeed(bucket, &government, Change::SetMinInSync { min: wanted.min(2) as u8 });
+        } else if self.healed && government.min_in_sync != self.plan.minimum {
+            self.succeed(bucket, &government, Change::SetMinInSync { min: self.plan.minimum });
         }
     }
 
@@ -225,8 +246,8 @@ impl<C: Conduct> World<C> {
             (9, _, Some(_)) => {
                 // A minimum of one means that one copy is enough: then none may be destroyed.
                 let destructive = self.plan.faults.has(Fault::Wipe) || self.plan.faults.has(Fault::Damage);
-                let min = if government.min_in_sync == 1 || destructive { 2 } else { 1 };
-                if min <= self.plan.replicas {
+                let min = if government.min_in_sync == 1 || destructive { self.plan.minimum } else { 1 };
+                if min != government.min_in_sync {
                     self.succeed(bucket, &government, Change::SetMinInSync { min });
                 }
                 return;
@@ -237,13 +258,17 @@ impl<C: Conduct> World<C> {
     }
 
     fn start_split(&mut self, bucket: BucketId) {
-        let Some(slots) = self.meta.blueprint.buckets.get(&bucket).map(|b| b.slots.clone()) else { return };
+        let Some(parent) = self.meta.blueprint.buckets.get(&bucket) else { return };
+        let (slots, keyspace) = (parent.slots.clone(), parent.keyspace);
         let government = self.government(bucket).cloned();
         let (Some(government), true) = (government, self.meta.blueprint.buckets.len() < MOST_BUCKETS) else { return };
         if slots.len() < 2 || self.meta.away_until > self.time {
             return;
         }
-        let Some(child) = self.meta.apply::<C>(&Proposal::ReserveBucket).ok().and_then(|a| a.bucket) else { return };
+        let Some(child) = self.meta.apply::<C>(&Proposal::ReserveBucket { keyspace }).ok().and_then(|a| a.bucket)
+        else {
+            return;
+        };
         let part = if self.conductor.rng.percent(50) {
             slots.split_half().1
         } else {
@@ -256,7 +281,23 @@ impl<C: Conduct> World<C> {
         let mut who = vec![(Participant::Primary, government.primary.node)];
         who.extend(government.secondaries.iter().map(|m| (Participant::Secondary, m.node)));
         self.begin_move(Move::Split, bucket, who, Some(child));
-        self.order(government.primary.node, node::Input::Split { bucket, child, slots: part });
+        self.order(government.primary.node, node::Input::Split { bucket, child, slots: part.clone() });
+        if self.conductor.rng.percent(50) {
+            let until = self.time + STEP_PATIENCE;
+            self.conductor.splits.push(Splitting { bucket, child, slots: part, until });
+        }
+    }
+
+    fn repeat_splits(&mut self) {
+        let (time, reserved) = (self.time, &self.meta.blueprint.reserved);
+        self.conductor.splits.retain(|s| s.until > time && reserved.contains_key(&s.child));
+        if !self.healed && self.conductor.rng.percent(10) {
+            for Splitting { bucket, child, slots, .. } in self.conductor.splits.clone() {
+                if let Some(primary) = self.government(bucket).map(|g| g.primary.node) {
+                    self.order(primary, node::Input::Split { bucket, child, slots });
+                }
+            }
+        }
     }
 
     fn order(&mut self, node: NodeId, input: node::Input) {
@@ -266,12 +307,14 @@ impl<C: Conduct> World<C> {
         }
     }
 
-    fn advance_operations(&mut self) {
+    fn advance_operations(&mut self) -> Verdict {
+        let mut given_up = None;
         let mut operations = std::mem::take(&mut self.conductor.operations);
         operations.retain_mut(|operation| {
             let Some(government) = self.government(operation.bucket).cloned() else { return false };
             let Some(step) = operation.steps.front().copied() else { return false };
             if self.time - operation.since > STEP_PATIENCE {
+                given_up = Some(format!("{step:?} of {} has not come true: {government:?}", operation.bucket));
                 return false;
             }
             let before = operation.steps.len();
@@ -284,6 +327,11 @@ impl<C: Conduct> World<C> {
             true
         });
         self.conductor.operations.extend(operations);
+        match given_up.filter(|_| self.plan.busy) {
+            // Nothing goes wrong here, no throttle holds anything back: however busy the bucket is, its moves end.
+            Some(text) => fail("moves_end", text),
+            None => Ok(()),
+        }
     }
 
     /// False when the operation can no longer be done.

@@ -266,7 +266,11 @@ impl<C: Conduct> World<C> {
                 self.hosts[primary].meta_cut_until = until;
             }
         }
-        let change = Change::Usurp { to, fate: Fate::Leaves };
+        let change = match self.rng.range(0, 9) {
+            0 => Change::Usurp { to, fate: Fate::Stalled },
+            1 => Change::Renew { primary: to },
+            _ => Change::Usurp { to, fate: Fate::Leaves },
+        };
         self.propose(Proposal::Succeed { bucket, replaces: government.term, change });
         true
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use blueprint::{
-    Applied, Blueprint, Breach, BucketId, Change, Command, Conduct, Epoch, Government, NodeId, Refusal, Term,
+    Applied, Blueprint, Breach, BucketId, Change, Command, Conduct, Epoch, Government, KeyspaceId, NodeId, Refusal,
+    Term,
 };
 
 #[derive(Debug)]
@@ -73,6 +74,12 @@ impl Meta {
                 }
             }
         }
+    }
+
+    /// Also of a child that is not registered yet.
+    pub fn keyspace_of(&self, bucket: BucketId) -> Option<KeyspaceId> {
+        let registered = self.blueprint.buckets.get(&bucket).map(|b| b.keyspace);
+        registered.or_else(|| self.blueprint.reserved.get(&bucket).copied())
     }
 
     pub fn echo(&mut self, node: NodeId, epoch: Epoch) {

@@ -141,6 +141,14 @@ pub struct Plan {
     pub nodes: usize,
     pub buckets: usize,
     pub replicas: u8,
+    /// Members that are needed for a write, once the world has healed.
+    pub minimum: u8,
+    /// A second keyspace, which nobody uses and which is removed again; its buckets split and move like any other.
+    pub second_keyspace: bool,
+    /// One node is this many microseconds further away than the others.
+    pub far: u64,
+    /// Many writes, close together: a candidate is never level by chance.
+    pub busy: bool,
     pub clients: usize,
     /// Microseconds of true time until the world heals, at least thirty seconds in all with what follows.
     pub unrest: u64,
@@ -177,7 +185,9 @@ impl Plan {
     pub fn draw(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let nodes = rng.range(3, 7) as usize;
-        let replicas = if rng.percent(8) { 1 } else { rng.range(2, 3.min(nodes as u64)) as u8 };
+        let most = if nodes > 5 { 4 } else { 3 };
+        let replicas = if rng.percent(8) { 1 } else { rng.range(2, most) as u8 };
+        let minimum = if replicas >= 3 && rng.percent(25) { 3 } else { replicas.min(2) };
         let calm = rng.percent(6);
         let density = *rng.pick(&[15u64, 30, 50, 70]).expect("not empty");
         let mut faults = Faults::none();
@@ -186,13 +196,18 @@ impl Plan {
                 faults = faults.with(fault);
             }
         }
-        let quiet = rng.percent(12);
+        let busy = calm && rng.percent(40);
+        let quiet = !busy && rng.percent(12);
         let watchful = rng.percent(12);
         let mut plan = Self {
             seed,
             nodes,
             buckets: *rng.pick(&[1usize, 1, 2, 2, 3, 4, 6, 8]).expect("not empty"),
             replicas,
+            minimum,
+            second_keyspace: rng.percent(25),
+            far: if rng.percent(10) || busy { 20 * MILLI } else { 0 },
+            busy,
             clients: rng.range(5, 12) as usize,
             unrest: rng.range(30, 33) * SECOND,
             patience: 40 * SECOND,
@@ -213,7 +228,12 @@ impl Plan {
             watchful,
             forgetful: faults.has(Fault::MetaUnknown) && rng.percent(40),
         };
-        if watchful {
+        if busy {
+            plan.think = 3 * MILLI;
+            plan.read_percent = 10;
+            plan.fault_every = 400 * MILLI;
+            plan.move_every = 800 * MILLI;
+        } else if watchful {
             plan.think = 60 * MILLI;
             plan.read_percent = 94;
             plan.upkeep = 2 * SECOND;

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-use blueprint::{Blueprint, BucketId, Change, Command as Proposal, Conduct, Epoch, Member, NodeId};
+use blueprint::{Blueprint, BucketId, Change, Command as Proposal, Conduct, Epoch, KeyspaceId, Member, NodeId};
 use node::{Answer, BatchId, Door, Input, Node, NodeRecord, Origin, Output, PeerMessage, RequestId};
 use values::Command;
 
@@ -103,6 +103,10 @@ pub struct Failure {
     pub text: String,
 }
 
+/// The keyspace that clients work in, and the one that comes and goes.
+pub(crate) const KEYSPACE: KeyspaceId = KeyspaceId(1);
+const SECOND_KEYSPACE: KeyspaceId = KeyspaceId(2);
+
 /// Meant for whatever process runs there when it arrives.
 const ANY_LIFE: u32 = u32::MAX;
 
@@ -123,9 +127,16 @@ impl<C: Conduct> World<C> {
             config.phaser.checkpoint_every = 300;
             config.phaser.keep_entries = 100;
         }
+        config.phaser.window_entries = *rng.pick(&[3u64, 40, 1024]).expect("not empty");
         config.phaser.frame_entries = *rng.pick(&[2usize, 16, 512]).expect("not empty");
         config.phaser.image_bytes = *rng.pick(&[1usize, 200, 64 << 10]).expect("not empty");
         config.phaser.fill_rate = *rng.pick(&[2_000u64, 100_000, 64 << 20]).expect("not empty");
+        if plan.busy {
+            // Then it is not the throttle that a candidate waits for.
+            config.phaser.window_entries = 1024;
+            config.phaser.fill_rate = 64 << 20;
+            config.phaser.image_bytes = 64 << 10;
+        }
         config.upkeep = std::time::Duration::from_micros(plan.upkeep);
         config.check().expect("the numbers of a world fit together");
         let clients = Clients::new(&plan, rng.fork(1));
@@ -205,19 +216,13 @@ impl<C: Conduct> World<C> {
             });
             self.index.insert(id, i);
         }
-        let placement = (0..self.plan.buckets).map(|b| {
-            let node = |k: usize| NodeId(((b + k) % self.plan.nodes) as u64 + 1);
-            (0..usize::from(self.plan.replicas)).map(node).collect()
-        });
-        let create = Proposal::CreateKeyspace {
-            name: "default".into(),
-            kind: blueprint::Kind::Store,
-            replicas: self.plan.replicas,
-            min_in_sync: None,
-            durability: blueprint::Durability::Disk,
-            placement: placement.collect(),
-        };
-        self.meta.apply::<C>(&create).expect("the first keyspace fits");
+        self.create_keyspace("default", self.plan.buckets);
+        if self.plan.second_keyspace {
+            self.create_keyspace("second", 2);
+            let at = self.rng.range(SECOND, self.plan.unrest);
+            let command = Proposal::RemoveKeyspace { keyspace: SECOND_KEYSPACE };
+            self.at(at, Event::Propose { from: None, command, tries: 0 });
+        }
         for host in 0..self.hosts.len() {
             self.restart(host);
         }
@@ -229,6 +234,22 @@ impl<C: Conduct> World<C> {
         self.after(200 * MILLI, Event::Conduct);
         self.after(SECOND, Event::Sweep);
         self.at(self.plan.unrest, Event::Heal);
+    }
+
+    fn create_keyspace(&mut self, name: &str, buckets: usize) {
+        let placement = (0..buckets).map(|b| {
+            let node = |k: usize| NodeId(((b + k) % self.plan.nodes) as u64 + 1);
+            (0..usize::from(self.plan.replicas)).map(node).collect()
+        });
+        let create = Proposal::CreateKeyspace {
+            name: name.into(),
+            kind: blueprint::Kind::Store,
+            replicas: self.plan.replicas,
+            min_in_sync: Some(self.plan.minimum),
+            durability: blueprint::Durability::Disk,
+            placement: placement.collect(),
+        };
+        self.meta.apply::<C>(&create).expect("a first keyspace fits");
     }
 
     pub(crate) fn draw_clock(&mut self) -> Clock {
@@ -279,7 +300,7 @@ impl<C: Conduct> World<C> {
                     self.after(delay, Event::Restart { host });
                 }
             }
-            Event::Conduct => self.conduct(),
+            Event::Conduct => self.conduct()?,
             Event::Sweep => return self.on_sweep(),
             Event::Heal => self.heal(),
         }
@@ -375,7 +396,7 @@ impl<C: Conduct> World<C> {
                 Output::Read { origin, command, answer, good_until } => {
                     // One clock reading after the evaluation: what is no longer good goes back.
                     if self.hosts[host].clock.local(self.time) < good_until {
-                        self.checkers.on_read(self.time, host, &command, &self.hosts)?;
+                        self.checkers.on_read(self.time, host, &command, &self.hosts, &self.meta)?;
                         self.answer(host, from, origin, answer);
                     } else {
                         self.tally.note("answers held back, lease over");
@@ -476,6 +497,9 @@ impl<C: Conduct> World<C> {
         // A link delivers a hop at most once; what replicas say to each other must not depend on even that.
         let between_replicas = matches!(message, PeerMessage::Bucket { .. });
         let mut delay = self.plan.latency / 2 + self.rng.range(0, self.plan.latency);
+        if host == 0 || target == 0 {
+            delay += self.plan.far;
+        }
         if faults.has(Fault::Delay) && self.rng.permille(8) {
             self.tally.fault(Fault::Delay);
             delay += self.rng.around(self.plan.lateness);
@@ -581,7 +605,9 @@ impl<C: Conduct> World<C> {
             }
             Err(_) => {
                 self.tally.note("proposals refused");
-                if let (Some((host, life)), Proposal::Succeed { bucket, replaces, .. }) = (from, &command) {
+                let lost = self.plan.faults.has(Fault::MetaUnknown) && !self.healed && self.rng.percent(30);
+                if let (Some((host, life)), Proposal::Succeed { bucket, replaces, .. }, false) = (from, &command, lost)
+                {
                     let (bucket, term) = (*bucket, *replaces);
                     let delay = self.meta_delay();
                     self.after(delay, Event::Deliver { host, life, input: Input::Rejected { bucket, term } });
@@ -612,7 +638,10 @@ impl<C: Conduct> World<C> {
         }
         let input =
             Input::MetaRead { id, blueprint: Arc::clone(&self.meta.blueprint), echoes: Arc::clone(&self.meta.echoes) };
-        let delay = self.meta_delay();
+        let mut delay = self.meta_delay();
+        if !self.healed && self.plan.faults.has(Fault::MetaSlow) && self.rng.permille(20) {
+            delay += self.rng.around(2 * SECOND);
+        }
         self.after(delay, Event::Deliver { host, life, input });
     }
 

@@ -26,7 +26,7 @@ fn command(b: &Blueprint, (kind, x, y, z): Dice) -> Command {
         7..9 => create_keyspace(b, x, y, z),
         9 => Command::RemoveKeyspace { keyspace: KeyspaceId(u32::from(x % 5) + 1) },
         10..14 => erased(b, x, y),
-        14..16 => Command::ReserveBucket,
+        14..16 => Command::ReserveBucket { keyspace: KeyspaceId(1) },
         16..20 => register(b, x, y, z),
         _ => succeed(b, x, y, z),
     }
@@ -68,7 +68,7 @@ fn register(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
         2 => of.split_half().1.split_half().0,
         _ => of.split_half().1,
     };
-    let child = pick(b.reserved.iter().copied(), y).unwrap_or(BucketId(u64::from(y % 20)));
+    let child = pick(b.reserved.keys().copied(), y).unwrap_or(BucketId(u64::from(y % 20)));
     let at = Position { term: Term(term.0 + u64::from(z.is_multiple_of(13))), index: Index(u64::from(z)) };
     Command::Register { parent: parent.map_or(BucketId(1), |p| p.id), child, slots, at }
 }
@@ -256,7 +256,7 @@ fn count(command: &Command, commands: &mut [u32; 10], changes: &mut [u32; 9]) {
         Command::CreateKeyspace { .. } => 4,
         Command::RemoveKeyspace { .. } => 5,
         Command::Erased { .. } => 6,
-        Command::ReserveBucket => 7,
+        Command::ReserveBucket { .. } => 7,
         Command::Register { .. } => 8,
         Command::Succeed { change, .. } => {
             changes[match change {
