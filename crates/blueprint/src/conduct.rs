@@ -14,6 +14,7 @@ pub enum Breach {
     CommitNotClamped,              // R1
     PromisedNotSynced,             // R2
     AnswerBeforeDurable,           // R1
+    CandidateUsurps,               // R3
     RestartedPrimaryResumes,       // R4
     ServesBeforeReign,             // R4
     UsurpCarriesLastOnly,          // R4

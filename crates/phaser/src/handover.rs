@@ -26,7 +26,6 @@ pub(crate) enum HandOver {
     Proposed {
         to: Member,
         staying: bool,
-        since: Instant,
     },
 }
 
@@ -41,8 +40,8 @@ impl HandOver {
 
     pub(crate) fn instants(&mut self) -> Vec<&mut Instant> {
         match self {
-            Self::None => Vec::new(),
-            Self::Draining { until: at, .. } | Self::Proposed { since: at, .. } => alloc::vec![at],
+            Self::None | Self::Proposed { .. } => Vec::new(),
+            Self::Draining { until: at, .. } => alloc::vec![at],
         }
     }
 }
@@ -79,7 +78,7 @@ impl<C: Conduct> Phaser<C> {
         if !drained || leader.succession.is_some() {
             return;
         }
-        leader.hand_over = HandOver::Proposed { to, staying: false, since: now };
+        leader.hand_over = HandOver::Proposed { to, staying: false };
         leader.propose_at = now + self.config.retry;
         let term = leader.term;
         out.event(Event::Drained { term });
@@ -99,7 +98,7 @@ impl<C: Conduct> Phaser<C> {
                     self.serve_backlog(now, out);
                 }
             }
-            HandOver::Proposed { to, staying, .. } => {
+            HandOver::Proposed { to, staying } => {
                 if now >= leader.propose_at && leader.succession.is_none() {
                     leader.propose_at = now + self.config.retry;
                     let change =

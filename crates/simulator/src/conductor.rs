@@ -495,7 +495,10 @@ impl<C: Conduct> World<C> {
                 }
             }
             phaser::Event::Dropped(why) => self.tally.note(dropped(*why)),
-            phaser::Event::Reigned { .. } => self.tally.note("reigns begun"),
+            phaser::Event::Reigned { .. } => {
+                self.tally.note("reigns begun");
+                self.raise_ghosts(host, bucket);
+            }
             phaser::Event::SteppedDown { .. } => self.tally.note("primaries stepped down"),
             phaser::Event::Drained { .. } => {}
         }

@@ -95,7 +95,7 @@ fn explore_one(sabotage: &Sabotage, configuration: &explore::Configuration, stat
 }
 
 fn counts(checker: &str) -> bool {
-    !matches!(checker, "assertion" | "undecided")
+    !matches!(checker, "assertion" | "undecided" | "moves_end")
 }
 
 pub fn sabotage(name: &str) -> Option<&'static Sabotage> {

@@ -46,6 +46,11 @@ impl Meta {
         {
             self.keep_heirs(&before, *bucket, change);
         }
+        if C::breaks(Breach::CandidateUsurps)
+            && let Command::Succeed { bucket, change: Change::Usurp { .. }, .. } = command
+        {
+            self.crown_candidate(*bucket);
+        }
         for bucket in self.blueprint.buckets.values() {
             if let Some(government) = bucket.government() {
                 let changed = before.government(bucket.id).is_none_or(|b| b.term != government.term);
@@ -73,6 +78,18 @@ impl Meta {
                     government.heirs.push(heir);
                 }
             }
+        }
+    }
+
+    /// The planted bug of R3: whoever is at hand reigns, whether it holds everything or not.
+    fn crown_candidate(&mut self, bucket: BucketId) {
+        let now = Arc::make_mut(&mut self.blueprint);
+        if let Some(blueprint::Rule::Governed(government)) = now.buckets.get_mut(&bucket).map(|b| &mut b.rule)
+            && let Some(at) = government.candidates.iter().position(|c| !government.heirs.contains(c))
+        {
+            let candidate = government.candidates.remove(at);
+            let former = std::mem::replace(&mut government.primary, candidate);
+            government.candidates.push(former);
         }
     }
 

@@ -164,6 +164,8 @@ pub struct Plan {
     pub keys: u64,
     pub latency: u64,
     pub disk_latency: u64,
+    /// How many of a thousand messages come twice, where any do.
+    pub duplicates: u64,
     /// How late a message is that is late, on average.
     pub lateness: u64,
     /// Mean time between a node's upkeeps.
@@ -218,6 +220,7 @@ impl Plan {
             keys: rng.range(1, 6),
             latency: *rng.pick(&[200u64, 1000, 4000]).expect("not empty"),
             disk_latency: *rng.pick(&[200u64, 1000, 5000]).expect("not empty"),
+            duplicates: *rng.pick(&[15u64, 15, 150]).expect("not empty"),
             lateness: *rng.pick(&[100u64, 700, 3000]).expect("not empty") * MILLI,
             upkeep: *rng.pick(&[250u64, 250, 1500]).expect("not empty") * MILLI,
             memory_level: rng.percent(10),

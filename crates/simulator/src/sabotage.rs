@@ -55,6 +55,7 @@ sabotages! {
     CommitNotClamped "commit-index-not-clamped" "R1",
     AnswerBeforeDurable "answer-before-the-record-is-durable" "R1",
     PromisedNotSynced "promised-not-synced" "R2",
+    CandidateUsurps "candidate-usurps" "R3",
     RestartedPrimaryResumes "restarted-primary-resumes-its-term" "R4",
     ServesBeforeReign "serving-before-the-reign-committed" "R4",
     UsurpCarriesLastOnly "usurp-carries-only-the-last-message" "R4",

@@ -5,7 +5,7 @@
 //! must come to rest: every bucket serves, every move ends, nothing waits.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use blueprint::{Blueprint, BucketId, Change, Command as Proposal, Conduct, Epoch, KeyspaceId, Member, NodeId};
@@ -39,6 +39,8 @@ pub struct World<C> {
     pub healed: bool,
     /// Node id → host, including ids of disks that are gone (none).
     pub index: BTreeMap<NodeId, usize>,
+    /// Acknowledgements that are still under way for the second time: whoever begins to reign hears from its past.
+    ghosts: BTreeMap<(usize, BucketId), VecDeque<(NodeId, PeerMessage)>>,
     queue: BinaryHeap<Due>,
     sequence: u64,
     config: node::Config,
@@ -110,6 +112,9 @@ const SECOND_KEYSPACE: KeyspaceId = KeyspaceId(2);
 /// Meant for whatever process runs there when it arrives.
 const ANY_LIFE: u32 = u32::MAX;
 
+/// Late acknowledgements kept per replica.
+const MOST_GHOSTS: usize = 24;
+
 pub(crate) type Verdict = Result<(), Failure>;
 
 pub(crate) fn fail<T>(checker: &'static str, text: impl Into<String>) -> Result<T, Failure> {
@@ -153,6 +158,7 @@ impl<C: Conduct> World<C> {
             trace,
             healed: false,
             index: BTreeMap::new(),
+            ghosts: BTreeMap::new(),
             queue: BinaryHeap::new(),
             sequence: 0,
             config,
@@ -507,14 +513,35 @@ impl<C: Conduct> World<C> {
             self.tally.fault(Fault::Reorder);
             delay += self.rng.around(4 * self.plan.latency);
         }
+        if faults.has(Fault::Duplicate)
+            && let PeerMessage::Bucket { bucket, envelope } = &message
+            && matches!(envelope.message, phaser::Message::Prepared { .. })
+        {
+            let ghosts = self.ghosts.entry((target, *bucket)).or_default();
+            ghosts.push_back((from, message.clone()));
+            if ghosts.len() > MOST_GHOSTS {
+                ghosts.pop_front();
+            }
+        }
         let life = self.hosts[target].life;
-        if faults.has(Fault::Duplicate) && between_replicas && self.rng.permille(15) {
+        if faults.has(Fault::Duplicate) && between_replicas && self.rng.permille(self.plan.duplicates) {
             self.tally.fault(Fault::Duplicate);
             let again = delay + self.rng.around(self.plan.lateness);
             let input = Input::Peer { from, message: message.clone() };
             self.after(again, Event::Deliver { host: target, life: ANY_LIFE, input });
         }
         self.after(delay, Event::Deliver { host: target, life, input: Input::Peer { from, message } });
+    }
+
+    pub(crate) fn raise_ghosts(&mut self, host: usize, bucket: BucketId) {
+        if self.healed || !self.rng.percent(50) {
+            return;
+        }
+        for (from, message) in self.ghosts.remove(&(host, bucket)).into_iter().flatten() {
+            self.tally.fault(Fault::Duplicate);
+            let delay = self.rng.around(60 * MILLI);
+            self.after(delay, Event::Deliver { host, life: ANY_LIFE, input: Input::Peer { from, message } });
+        }
     }
 
     fn answer(&mut self, host: usize, from: NodeId, origin: Origin, answer: Answer) {

@@ -12,7 +12,7 @@ Exit codes:
   10  what clients saw could not have happened (linearizable, list_order, counter, exactly_once,
       no_acknowledged_write_lost; also history, undecided)
   11  the states of several nodes do not fit together (every other checker)
-  12  liveness: the world healed, and something still waits
+  12  liveness: the world healed (or was whole all along), and something still waits
   13  an assertion failed
   14  determinism: one seed gave two traces
   15  a sabotage was not noticed
@@ -46,7 +46,7 @@ impl Ending {
             | "no_acknowledged_write_lost"
             | "history"
             | "undecided" => Self::History,
-            "liveness" => Self::Liveness,
+            "liveness" | "moves_end" => Self::Liveness,
             "assertion" => Self::Assertion,
             "determinism" => Self::Determinism,
             _ => Self::State,
