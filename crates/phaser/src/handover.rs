@@ -49,7 +49,13 @@ impl HandOver {
 impl<C: Conduct> Phaser<C> {
     pub(crate) fn on_hand_over(&mut self, now: Instant, to: NodeId, out: &mut Outbox) {
         let nonce = self.nonce + 1;
+        let drained = self.commit == self.log.last().index;
         let Role::Leading(leader) = &mut self.role else { return };
+        // Below the minimum nothing commits (R8), so what is there cannot drain. An operator who asks again and again would
+        // only keep the bucket from seating whom it needs.
+        if !leader.government.in_sync() && !drained {
+            return;
+        }
         let Some(to) = leader.government.secondaries.iter().copied().find(|m| m.node == to) else { return };
         let idle = leader.hand_over == HandOver::None && matches!(leader.growth, Growth::None | Growth::Asking { .. });
         if !leader.serving || !idle || leader.succession.is_some() {

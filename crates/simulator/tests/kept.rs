@@ -5,6 +5,7 @@ use blueprint::Honest;
 use simulator::runner;
 
 const KEPT: &[(u64, &str)] = &[
+    (118, "orders to hand over, repeated below the minimum, kept a primary from seating anyone (handover.rs)"),
     (
         266,
         "a far candidate of a busy bucket was never asked about: it is level at no instant (growth.rs, near_candidate)",
