@@ -19,9 +19,9 @@ pub struct Blueprint {
     pub nodes: BTreeMap<NodeId, Node>,
     pub keyspaces: BTreeMap<KeyspaceId, Keyspace>,
     pub buckets: BTreeMap<BucketId, Bucket>,
-    /// Issued for a split in that keyspace that is not registered yet. What was issued and is neither here nor in `buckets` is retired: that way the
+    /// Issued for a split of that bucket that is not registered yet. What was issued and is neither here nor in `buckets` is retired: that way the
     /// memory of all the ids that ever were costs nothing.
-    pub reserved: BTreeMap<BucketId, KeyspaceId>,
+    pub reserved: BTreeMap<BucketId, BucketId>,
     pub next_bucket: BucketId,
     pub next_keyspace: KeyspaceId,
     /// Which bucket has a slot, for each keyspace that is not being removed. Follows from `buckets`.
@@ -193,7 +193,7 @@ pub(crate) struct Parts {
     nodes: BTreeMap<NodeId, Node>,
     keyspaces: BTreeMap<KeyspaceId, Keyspace>,
     buckets: BTreeMap<BucketId, Bucket>,
-    reserved: BTreeMap<BucketId, KeyspaceId>,
+    reserved: BTreeMap<BucketId, BucketId>,
     next_bucket: BucketId,
     next_keyspace: KeyspaceId,
 }

@@ -68,7 +68,7 @@ pub enum Command {
     },
     /// An id for the child of a later split.
     ReserveBucket {
-        keyspace: KeyspaceId,
+        parent: BucketId,
     },
     /// A split, told after it committed in the parent's log.
     Register {
@@ -114,7 +114,7 @@ impl Blueprint {
             Command::RemoveKeyspace { keyspace } => self.remove_keyspace(*keyspace),
             Command::Erased { bucket, holder } => self.erased(*bucket, *holder),
             Command::Succeed { bucket, replaces, change } => self.succeed(*bucket, *replaces, change),
-            Command::ReserveBucket { keyspace } => self.reserve_bucket(*keyspace),
+            Command::ReserveBucket { parent } => self.reserve_bucket(*parent),
             Command::Register { parent, child, slots, at } => self.register(*parent, *child, slots, *at),
         }?;
         assert_eq!(self.epoch, before, "the epoch is raised here and nowhere else");
@@ -227,7 +227,8 @@ impl Blueprint {
             }
         }
         // A child that was never registered goes with its parent.
-        self.reserved.retain(|_, keyspace| *keyspace != id);
+        let buckets = &self.buckets;
+        self.reserved.retain(|_, parent| buckets.get(parent).is_some_and(|b| b.keyspace != id));
         Ok(Outcome::Changed)
     }
 
@@ -273,15 +274,13 @@ impl Blueprint {
         Ok(Outcome::Changed)
     }
 
-    fn reserve_bucket(&mut self, keyspace: KeyspaceId) -> Result<Outcome, Refusal> {
-        if !self.routes.contains_key(&keyspace) {
-            return Err(Refusal::UnknownKeyspace(keyspace));
-        }
+    fn reserve_bucket(&mut self, parent: BucketId) -> Result<Outcome, Refusal> {
+        self.require_government(parent)?;
         if self.reserved.len() >= MAX_RESERVED {
             return Err(Refusal::TooManyReserved(self.reserved.len()));
         }
         let id = self.issue_bucket();
-        self.reserved.insert(id, keyspace);
+        self.reserved.insert(id, parent);
         Ok(Outcome::Reserved(id))
     }
 
@@ -297,7 +296,7 @@ impl Blueprint {
         match self.buckets.get(&child) {
             Some(known) if known.birth == birth => return Ok(Outcome::Nothing),
             Some(_) => return Err(Refusal::BornElsewhere(child)),
-            None if self.reserved.contains_key(&child) => {}
+            None if self.reserved.get(&child) == Some(&parent) => {}
             None if self.is_retired(child) => return Err(Refusal::BucketRetired(child)),
             None => return Err(Refusal::NotReserved(child)),
         }
@@ -306,9 +305,6 @@ impl Blueprint {
             return Err(Refusal::NoSuchSplit { parent, at, term: government.term });
         }
         let giver = self.buckets.get_mut(&parent).expect("it has a government");
-        if self.reserved.get(&child) != Some(&giver.keyspace) {
-            return Err(Refusal::NotReserved(child));
-        }
         if slots.is_empty() || *slots == giver.slots || !slots.is_subset(&giver.slots) {
             return Err(Refusal::NotOfParent { parent, slots: slots.clone() });
         }

@@ -18,7 +18,7 @@ pub struct Delta {
     pub nodes: BTreeMap<NodeId, Option<Node>>,
     pub keyspaces: BTreeMap<KeyspaceId, Option<Keyspace>>,
     pub buckets: BTreeMap<BucketId, Option<Bucket>>,
-    pub reserved: BTreeMap<BucketId, Option<KeyspaceId>>,
+    pub reserved: BTreeMap<BucketId, Option<BucketId>>,
     pub next_bucket: BucketId,
     pub next_keyspace: KeyspaceId,
 }

@@ -109,8 +109,8 @@ impl Blueprint {
             "the next bucket or keyspace id is not one that can be issued"
         } else if !reserved_were_issued || self.reserved.keys().any(|id| self.buckets.contains_key(id)) {
             "a bucket id is reserved that was never issued, or is in use"
-        } else if self.reserved.values().any(|keyspace| !self.routes.contains_key(keyspace)) {
-            "a bucket id is reserved for a keyspace that is not there"
+        } else if self.reserved.values().any(|parent| self.government(*parent).is_none()) {
+            "a bucket id is reserved for the split of a bucket that is not there"
         } else if self.reserved.len() > MAX_RESERVED {
             "more bucket ids are reserved than can be"
         } else {

@@ -216,6 +216,9 @@ impl<C: Conduct> Node<C> {
             return false; // ids are used once; and what was lost here does not come back under its old name (R10)
         }
         if let Some(registered) = self.blueprint.buckets.get(&fork.child) {
+            if registered.birth != (Birth::Split { parent, at: fork.at }) {
+                return false; // of the same name, and another
+            }
             match registered.government().and_then(|g| g.named(self.id)) {
                 Some(named) => me = named,
                 None => return false, // its place is elsewhere by now

@@ -175,9 +175,8 @@ impl<C: Conduct> Node<C> {
             Input::Late { origin, command } => self.route(now, Pending::new(origin, command, 0), out),
             Input::HandOver { bucket, to } => self.drive(now, bucket, phaser::Input::HandOver { to }, out),
             Input::Split { bucket, child, slots } => {
-                // An id that nobody reserved could never be registered, and nobody would be seated after it.
-                let keyspace = self.blueprint.buckets.get(&bucket).map(|b| b.keyspace);
-                if keyspace.is_some() && self.blueprint.reserved.get(&child).copied() == keyspace {
+                // An id that is not reserved for it could never be registered, and nobody would be seated after it.
+                if self.blueprint.reserved.get(&child) == Some(&bucket) {
                     self.drive(now, bucket, phaser::Input::Split { child, slots }, out);
                 }
             }
@@ -321,8 +320,13 @@ impl<C: Conduct> Node<C> {
     fn on_peer(&mut self, now: Instant, from: NodeId, message: PeerMessage, out: &mut Vec<Output>) {
         match message {
             PeerMessage::Bucket { bucket, envelope } => {
-                if envelope.from.node == from && Tables::can_take(&envelope.message) {
+                if envelope.from.node != from {
+                    return;
+                }
+                if Tables::can_take(&envelope.message) {
                     self.drive(now, bucket, phaser::Input::Message(envelope), out);
+                } else {
+                    out.push(Output::Event { bucket, event: phaser::Event::Dropped(phaser::Dropped::Malformed) });
                 }
             }
             PeerMessage::Hop { id, hops, command } => {

@@ -8,6 +8,7 @@ use crate::phaser::{Phaser, Role};
 
 impl<C: Conduct> Phaser<C> {
     pub(crate) fn on_fill_tick(&mut self, now: Instant, out: &mut Outbox) {
+        let commit = self.log.position(self.commit).expect("commit is in the log");
         let Role::Leading(leader) = &mut self.role else { return };
         let patience = self.config.retry * 3;
         for peer in &mut leader.peers {
@@ -15,11 +16,10 @@ impl<C: Conduct> Phaser<C> {
                 peer.fill.in_flight = SlotSet::empty();
             }
             if let Some(base) = peer.begin {
-                if self.log.position(base.index) != Some(base) {
-                    peer.begin = None; // cut off meanwhile: probe again, and begin at a newer base
-                    peer.probing = true;
-                    continue;
-                }
+                // Cut off meanwhile: it begins at a newer one. (To probe again would find the same, and be too late again.)
+                let base = if self.log.position(base.index) == Some(base) { base } else { commit };
+                peer.begin = Some(base);
+                peer.next = base.index.next();
                 let clock = self.log.clock_at(base.index);
                 let owned = self.owned.clone();
                 out.send(self.me, peer.member, Message::Begin { term: leader.term, base, clock, owned });

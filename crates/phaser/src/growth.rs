@@ -57,14 +57,20 @@ impl Leader {
     /// load a candidate that is further away than the secondaries is never level at any instant: that it becomes so is what
     /// joint mode is for, where everyone waits for it.
     fn near_candidate<C: Conduct>(&self, commit: Index, config: &Config, now: Instant) -> Option<Member> {
-        let near = Index(commit.0.saturating_sub(config.window_entries));
-        let ready = |p: &&Peer| {
-            p.part == Part::Candidate
-                && self.is_level::<C>(p, near)
-                && now.since(p.heard) < config.stall
-                && self.delays.get(&p.member.node).is_none_or(|(_, not_before)| now >= *not_before)
+        // Below the minimum nothing commits, and so nothing is held up by who turns out to be slow.
+        let may = |p: &&Peer| {
+            let delay = self.delays.get(&p.member.node);
+            !self.government.in_sync() || delay.is_none_or(|(_, not_before)| now >= *not_before)
         };
-        self.peers.iter().find(ready).map(|p| p.member)
+        self.peers.iter().filter(may).find(|p| self.is_near::<C>(p, commit, config, now)).map(|p| p.member)
+    }
+
+    /// Also fast enough to grant leases that are worth something: a member that is not would end all reads.
+    fn is_near<C: Conduct>(&self, peer: &Peer, commit: Index, config: &Config, now: Instant) -> bool {
+        let under_way = config.window_entries + config.frame_entries as u64;
+        let near = Index(commit.0.saturating_sub(under_way));
+        let answers = now.since(peer.heard) < config.stall && peer.lease > now;
+        peer.part == Part::Candidate && answers && self.is_level::<C>(peer, near)
     }
 
     fn is_level<C: Conduct>(&self, peer: &Peer, commit: Index) -> bool {
@@ -144,8 +150,10 @@ impl<C: Conduct> Phaser<C> {
         if let Growth::Asking { candidate, nonce, .. } = leader.growth
             && nonce == told
         {
-            if untold {
-                leader.growth = Growth::None;
+            let peer = leader.peers.iter().find(|p| p.member == candidate);
+            let near = peer.is_some_and(|p| leader.is_near::<C>(p, self.commit, &self.config, now));
+            if untold || !near {
+                leader.growth = Growth::None; // the answer was slow, and things are no longer as they were
                 return;
             }
             leader.growth = Growth::Joint { candidate, level: self.commit, since: now };
@@ -181,7 +189,9 @@ impl<C: Conduct> Phaser<C> {
         if leader.growth.joint().is_some() {
             return; // one proposal at a time; growth gives itself up when the candidate is silent
         }
-        let lags = |p: &Peer| now.since(p.heard) > stall || now.since(p.advanced) > stall;
+        // Who answers, but always later than a lease lasts, ends all reads.
+        let late = |p: &Peer| p.lease != Instant::ZERO && now.since(p.lease) > stall;
+        let lags = |p: &Peer| now.since(p.heard) > stall || now.since(p.advanced) > stall || late(p);
         let secondaries = || leader.peers.iter().filter(|p| p.part == Part::Secondary);
         let Some(laggard) = secondaries().find(|p| lags(p)).map(|p| p.member) else { return };
         if secondaries().any(|p| p.member != laggard && !lags(p)) {

@@ -49,19 +49,17 @@ impl HandOver {
 impl<C: Conduct> Phaser<C> {
     pub(crate) fn on_hand_over(&mut self, now: Instant, to: NodeId, out: &mut Outbox) {
         let nonce = self.nonce + 1;
-        let drained = self.commit == self.log.last().index;
         let Role::Leading(leader) = &mut self.role else { return };
-        // Below the minimum nothing commits (R8), so what is there cannot drain. An operator who asks again and again would
-        // only keep the bucket from seating whom it needs.
-        if !leader.government.in_sync() && !drained {
+        // Below the minimum nothing commits (R8): neither what is to drain, nor the successor's Reign. And whoever asks again and
+        // again must not keep the bucket from seating whom it needs.
+        if !leader.government.in_sync() {
             return;
         }
         let Some(to) = leader.government.secondaries.iter().copied().find(|m| m.node == to) else { return };
-        let idle = leader.hand_over == HandOver::None && matches!(leader.growth, Growth::None | Growth::Asking { .. });
+        let idle = leader.hand_over == HandOver::None && leader.growth == Growth::None;
         if !leader.serving || !idle || leader.succession.is_some() {
             return;
         }
-        leader.growth = Growth::None;
         leader.hand_over = HandOver::Draining { to, nonce, told: false, until: now + self.config.drain_budget };
         self.nonce = nonce;
         out.push(Output::Ask { nonce });

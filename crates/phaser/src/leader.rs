@@ -379,7 +379,7 @@ impl<C: Conduct> Phaser<C> {
         let met = peer.upto.is_some_and(|upto| upto >= base.index);
         if !peer.probing {
             // A frame got lost on the way, or overtook another. Only the answer to a probe says where the logs meet.
-            if let Some(upto) = peer.upto.filter(|_| last.index < peer.next.prev()) {
+            if let Some(upto) = peer.upto {
                 peer.probe(upto.next());
             }
             return;
@@ -481,7 +481,12 @@ impl<C: Conduct> Phaser<C> {
         out: &mut Outbox,
     ) {
         if peer.next <= log.base().index {
-            peer.probe(log.base().index.next()); // what it lacks was cut off meanwhile: the answer will say so
+            // What it lacks was cut off meanwhile: the answer will say so. An answer to the probe before says as much.
+            let (probing, sent_at, probed_from) = (peer.probing, peer.sent_at, peer.probed_from);
+            peer.probe(log.base().index.next());
+            if probing {
+                (peer.sent_at, peer.probed_from) = (sent_at, probed_from);
+            }
         }
         loop {
             let first = peer.next;
@@ -536,8 +541,8 @@ impl<C: Conduct> Phaser<C> {
         }
         self.tell_splits(now, out);
         self.on_fill_tick(now, out);
-        self.try_seat(now, out);
         self.on_hand_over_tick(now, out);
+        self.try_seat(now, out); // after what fell back, before it is ordered again
         self.dismiss_laggards(now, out);
         if self.backlog.iter().any(|w| w.what == Request::Read) {
             self.confirm(now, out);

@@ -20,6 +20,9 @@ use crate::lease::Grants;
 use crate::log::{Entry, Log, Payload};
 use crate::message::{Envelope, Message, Progress};
 
+/// How much more of a log is kept while somebody is being brought level.
+const KEPT_FOR_PEERS: u64 = 16;
+
 #[derive(Clone, Debug, Hash)]
 pub struct Phaser<C> {
     pub(crate) config: Config,
@@ -587,7 +590,7 @@ impl<C: Conduct> Phaser<C> {
         if taken().any(|s| !s.registered || !s.forked) {
             return;
         }
-        let kept = Index(as_of.0.saturating_sub(self.config.keep_entries));
+        let kept = Index(as_of.0.saturating_sub(self.config.keep_entries)).min(self.needed_by_peers(as_of));
         let upto = taken().map(|s| s.at.index).fold(kept, Index::max);
         if upto <= self.log.base().index || upto > self.applied {
             return;
@@ -603,6 +606,15 @@ impl<C: Conduct> Phaser<C> {
         self.proven = self.proven.max(base.index);
         self.splits.retain(|s| s.at.index > base.index);
         self.disk.push(Record::Cut { base, clock, owned: self.owned_at_base.clone() });
+    }
+
+    /// Up to where whoever this primary fills and streams to still needs the log: to cut it off would make them begin anew. Within
+    /// bounds: who is far behind is filled again, and memory stays bounded.
+    fn needed_by_peers(&self, as_of: Index) -> Index {
+        let Role::Leading(leader) = &self.role else { return as_of };
+        let most = self.config.keep_entries.saturating_mul(KEPT_FOR_PEERS);
+        let met = leader.peers.iter().filter_map(|p| p.begin.map(|base| base.index).or(p.upto));
+        met.min().unwrap_or(as_of).max(Index(as_of.0.saturating_sub(most)))
     }
 
     pub(crate) fn forget_draws(&mut self) {

@@ -259,13 +259,13 @@ impl<C: Conduct> World<C> {
 
     fn start_split(&mut self, bucket: BucketId) {
         let Some(parent) = self.meta.blueprint.buckets.get(&bucket) else { return };
-        let (slots, keyspace) = (parent.slots.clone(), parent.keyspace);
+        let slots = parent.slots.clone();
         let government = self.government(bucket).cloned();
         let (Some(government), true) = (government, self.meta.blueprint.buckets.len() < MOST_BUCKETS) else { return };
         if slots.len() < 2 || self.meta.away_until > self.time {
             return;
         }
-        let Some(child) = self.meta.apply::<C>(&Proposal::ReserveBucket { keyspace }).ok().and_then(|a| a.bucket)
+        let Some(child) = self.meta.apply::<C>(&Proposal::ReserveBucket { parent: bucket }).ok().and_then(|a| a.bucket)
         else {
             return;
         };

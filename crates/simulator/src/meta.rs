@@ -96,7 +96,7 @@ impl Meta {
     /// Also of a child that is not registered yet.
     pub fn keyspace_of(&self, bucket: BucketId) -> Option<KeyspaceId> {
         let registered = self.blueprint.buckets.get(&bucket).map(|b| b.keyspace);
-        registered.or_else(|| self.blueprint.reserved.get(&bucket).copied())
+        registered.or_else(|| self.keyspace_of(*self.blueprint.reserved.get(&bucket)?))
     }
 
     pub fn echo(&mut self, node: NodeId, epoch: Epoch) {

@@ -211,7 +211,7 @@ fn a_removed_keyspace_stays_until_everyone_has_erased() {
 fn a_split_is_registered() {
     let mut town = Town::of(3);
     let id = town.accept(&create("k", 2, &[&[1, 2]])).keyspace.unwrap();
-    let child = town.accept(&Command::ReserveBucket { keyspace: KeyspaceId(1) }).bucket.unwrap();
+    let child = town.accept(&Command::ReserveBucket { parent: BucketId(1) }).bucket.unwrap();
     assert_eq!(child, BucketId(2));
     // The government is the one of now, not of the Split.
     town.accept(&succeed(1, 1, Change::Enlist { node: node(3) }));
@@ -228,7 +228,7 @@ fn a_split_is_registered() {
     assert!(b.reserved.is_empty());
 
     // The child may have split, moved on, or be on its way out: told again, it is still the same split.
-    let grandchild = town.accept(&Command::ReserveBucket { keyspace: KeyspaceId(1) }).bucket.unwrap();
+    let grandchild = town.accept(&Command::ReserveBucket { parent: child }).bucket.unwrap();
     town.accept(&register(2, grandchild.0, 150, 200));
     town.accept(&succeed(2, 3, Change::Renew { primary: Member::new(1, 4) }));
     town.repeat(&register(1, 2, 100, 200));
@@ -241,8 +241,10 @@ fn splits_that_cannot_be() {
     let mut town = Town::of(1);
     let id = town.accept(&create("k", 1, &[&[1], &[1]])).keyspace.unwrap();
     assert_eq!(town.refuse(&register(1, 3, 0, 9)), Refusal::NotReserved(BucketId(3)));
-    town.accept(&Command::ReserveBucket { keyspace: KeyspaceId(1) });
-    assert_eq!(town.refuse(&register(3, 3, 0, 9)), Refusal::UnknownBucket(BucketId(3)));
+    town.accept(&Command::ReserveBucket { parent: BucketId(1) });
+    assert_eq!(town.refuse(&register(2, 3, 8200, 8209)), Refusal::NotReserved(BucketId(3)), "for another bucket");
+    let nowhere = Command::ReserveBucket { parent: BucketId(44) };
+    assert_eq!(town.refuse(&nowhere), Refusal::UnknownBucket(BucketId(44)));
     assert_eq!(town.refuse(&register(1, 2, 0, 9)), Refusal::BornElsewhere(BucketId(2)));
     let strangers = Refusal::NotOfParent { parent: BucketId(1), slots: slots(8000, 9000) };
     assert_eq!(town.refuse(&register(1, 3, 8000, 9000)), strangers);
@@ -253,7 +255,7 @@ fn splits_that_cannot_be() {
 
     town.accept(&register(1, 3, 0, 9));
     assert_eq!(town.refuse(&register(2, 3, 9000, 9009)), Refusal::BornElsewhere(BucketId(3)), "another birth");
-    town.accept(&Command::ReserveBucket { keyspace: KeyspaceId(1) });
+    town.accept(&Command::ReserveBucket { parent: BucketId(1) });
     town.accept(&Command::RemoveKeyspace { keyspace: id });
     assert_eq!(town.refuse(&register(1, 4, 10, 19)), Refusal::BucketRetired(BucketId(4)));
     town.accept(&Command::Erased { bucket: BucketId(3), holder: Member::new(1, 2) });

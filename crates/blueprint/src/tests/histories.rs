@@ -26,7 +26,7 @@ fn command(b: &Blueprint, (kind, x, y, z): Dice) -> Command {
         7..9 => create_keyspace(b, x, y, z),
         9 => Command::RemoveKeyspace { keyspace: KeyspaceId(u32::from(x % 5) + 1) },
         10..14 => erased(b, x, y),
-        14..16 => Command::ReserveBucket { keyspace: KeyspaceId(1) },
+        14..16 => Command::ReserveBucket { parent: BucketId(1) },
         16..20 => register(b, x, y, z),
         _ => succeed(b, x, y, z),
     }
