@@ -10,7 +10,10 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BucketId, Epoch, Flaw, Government, KeyspaceId, Member, NodeId, Position, Slot, SlotMap, SlotSet, Term};
+use crate::{
+    BucketId, Epoch, Flaw, Government, KeyspaceId, Member, NodeId, Operation, OperationId, Position, Slot, SlotMap,
+    SlotSet, Term,
+};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Parts")]
@@ -24,6 +27,9 @@ pub struct Blueprint {
     pub reserved: BTreeMap<BucketId, BucketId>,
     pub next_bucket: BucketId,
     pub next_keyspace: KeyspaceId,
+    /// Those under way, and the last few that are over.
+    pub operations: BTreeMap<OperationId, Operation>,
+    pub next_operation: OperationId,
     /// Which bucket has a slot, for each keyspace that is not being removed. Follows from `buckets`.
     #[serde(skip)]
     pub(crate) routes: BTreeMap<KeyspaceId, SlotMap<BucketId>>,
@@ -112,6 +118,8 @@ impl Blueprint {
             reserved: BTreeMap::new(),
             next_bucket: BucketId(1),
             next_keyspace: KeyspaceId(1),
+            operations: BTreeMap::new(),
+            next_operation: OperationId(1),
             routes: BTreeMap::new(),
         }
     }
@@ -145,6 +153,12 @@ impl Blueprint {
         self.nodes.get(&node).is_some_and(|n| n.state == NodeState::Present)
     }
 
+    /// Departed, and another node that is present bears its name: its data directory was replaced, and it is gone for good.
+    pub fn is_replaced(&self, node: NodeId) -> bool {
+        let Some(known) = self.nodes.get(&node) else { return true };
+        known.state == NodeState::Departed && self.node_named(&known.name).is_some()
+    }
+
     pub fn buckets_of(&self, keyspace: KeyspaceId) -> impl Iterator<Item = &Bucket> + '_ {
         self.buckets.values().filter(move |b| b.keyspace == keyspace)
     }
@@ -154,6 +168,15 @@ impl Blueprint {
     }
 
     /// Existed once, or was given up: never to be used again.
+    /// The bucket that a reserved child descends from: its parent may be a child that is not registered either.
+    pub(crate) fn root_of(&self, child: BucketId) -> BucketId {
+        let mut root = child;
+        while let Some(parent) = self.reserved.get(&root) {
+            root = *parent;
+        }
+        root
+    }
+
     pub fn is_retired(&self, bucket: BucketId) -> bool {
         self.was_issued(bucket) && !self.buckets.contains_key(&bucket) && !self.reserved.contains_key(&bucket)
     }
@@ -196,15 +219,26 @@ pub(crate) struct Parts {
     reserved: BTreeMap<BucketId, BucketId>,
     next_bucket: BucketId,
     next_keyspace: KeyspaceId,
+    operations: BTreeMap<OperationId, Operation>,
+    next_operation: OperationId,
 }
 
 impl TryFrom<Parts> for Blueprint {
     type Error = Flaw;
 
     fn try_from(parts: Parts) -> Result<Self, Flaw> {
-        let Parts { epoch, nodes, keyspaces, buckets, reserved, next_bucket, next_keyspace } = parts;
-        let routes = BTreeMap::new();
-        let mut blueprint = Self { epoch, nodes, keyspaces, buckets, reserved, next_bucket, next_keyspace, routes };
+        let mut blueprint = Self {
+            epoch: parts.epoch,
+            nodes: parts.nodes,
+            keyspaces: parts.keyspaces,
+            buckets: parts.buckets,
+            reserved: parts.reserved,
+            next_bucket: parts.next_bucket,
+            next_keyspace: parts.next_keyspace,
+            operations: parts.operations,
+            next_operation: parts.next_operation,
+            routes: BTreeMap::new(),
+        };
         blueprint.routes = blueprint.find_routes()?;
         blueprint.validate()?;
         Ok(blueprint)

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::blueprint::{Birth, Blueprint, Bucket, Durability, Keyspace, Kind, Node, NodeState, Rule};
 use crate::soundness::{is_address, is_entry, is_name, is_zone};
 use crate::{
-    BucketId, Change, Epoch, Government, Incarnation, KeyspaceId, Member, NodeId, Position, Refusal, Slot, SlotMap,
-    SlotSet, Term, Unlawful,
+    BucketId, Change, Conduct, Epoch, Government, Honest, Incarnation, KeyspaceId, Member, NodeId, OperationId,
+    Position, Refusal, Slot, SlotMap, SlotSet, Step, Succession, Term, Unlawful,
 };
 
 /// More than a cluster in good health ever has in flight: only a loop that reserves and never splits gets here.
@@ -77,6 +77,33 @@ pub enum Command {
         slots: SlotSet,
         at: Position,
     },
+    /// The parts of nodes that departed pass to others, bucket by bucket. A bucket that has moved on is skipped, so this may be
+    /// asked by several at once, and again.
+    Relieve {
+        parts: Vec<Succession>,
+    },
+    /// A topology change. Its id is the next one, and the children of its splits have the next bucket ids: whoever plans says
+    /// what it has read, and is refused if something came between.
+    StartOperation {
+        id: OperationId,
+        by: String,
+        steps: Vec<Step>,
+    },
+    /// That step, counted from 0, is true or can never be: whether it is so is found out here.
+    AdvanceOperation {
+        id: OperationId,
+        from_step: u32,
+    },
+    PauseOperation {
+        id: OperationId,
+    },
+    ResumeOperation {
+        id: OperationId,
+    },
+    CancelOperation {
+        id: OperationId,
+        why: String,
+    },
 }
 
 /// What came of an accepted command.
@@ -90,7 +117,7 @@ pub struct Applied {
     pub keyspace: Option<KeyspaceId>,
 }
 
-enum Outcome {
+pub(crate) enum Outcome {
     Nothing,
     Changed,
     Reserved(BucketId),
@@ -98,7 +125,12 @@ enum Outcome {
 }
 
 impl Blueprint {
+    /// What does not depend on what coordinators report; for the rest see [`crate::MetaState::apply`].
     pub fn apply(&mut self, command: &Command) -> Result<Applied, Refusal> {
+        self.apply_as::<Honest>(command)
+    }
+
+    pub(crate) fn apply_as<C: Conduct>(&mut self, command: &Command) -> Result<Applied, Refusal> {
         let before = self.epoch;
         let outcome = match command {
             Command::AddNode { id, name, zone, addresses } => self.add_node(*id, name, zone, addresses),
@@ -116,6 +148,12 @@ impl Blueprint {
             Command::Succeed { bucket, replaces, change } => self.succeed(*bucket, *replaces, change),
             Command::ReserveBucket { parent } => self.reserve_bucket(*parent),
             Command::Register { parent, child, slots, at } => self.register(*parent, *child, slots, *at),
+            Command::Relieve { parts } => self.relieve::<C>(parts),
+            Command::StartOperation { id, by, steps } => self.start_operation(*id, by, steps),
+            Command::AdvanceOperation { id, from_step } => self.advance_operation(*id, *from_step),
+            Command::PauseOperation { id } => self.pause_operation(*id),
+            Command::ResumeOperation { id } => self.resume_operation(*id),
+            Command::CancelOperation { id, why } => self.cancel_operation(*id, why),
         }?;
         assert_eq!(self.epoch, before, "the epoch is raised here and nowhere else");
         let mut applied = Applied { epoch: before.next(), bucket: None, keyspace: None };
@@ -227,8 +265,9 @@ impl Blueprint {
             }
         }
         // A child that was never registered goes with its parent.
-        let buckets = &self.buckets;
-        self.reserved.retain(|_, parent| buckets.get(parent).is_some_and(|b| b.keyspace != id));
+        let goes = |child: &BucketId| self.buckets.get(&self.root_of(*child)).is_none_or(|b| b.keyspace == id);
+        let gone: Vec<BucketId> = self.reserved.keys().copied().filter(goes).collect();
+        self.reserved.retain(|child, _| !gone.contains(child));
         Ok(Outcome::Changed)
     }
 
@@ -318,7 +357,7 @@ impl Blueprint {
         Ok(Outcome::Changed)
     }
 
-    fn issue_bucket(&mut self) -> BucketId {
+    pub(crate) fn issue_bucket(&mut self) -> BucketId {
         let id = self.next_bucket;
         self.next_bucket = BucketId(id.0 + 1);
         id
@@ -345,7 +384,7 @@ impl Blueprint {
         }
     }
 
-    fn require_present(&self, id: NodeId) -> Result<(), Refusal> {
+    pub(crate) fn require_present(&self, id: NodeId) -> Result<(), Refusal> {
         match self.nodes.get(&id).map(|n| n.state) {
             Some(NodeState::Present) => Ok(()),
             Some(NodeState::Departed) => Err(Refusal::NodeDeparted(id)),
@@ -353,7 +392,7 @@ impl Blueprint {
         }
     }
 
-    fn require_government(&self, id: BucketId) -> Result<&Government, Refusal> {
+    pub(crate) fn require_government(&self, id: BucketId) -> Result<&Government, Refusal> {
         match self.buckets.get(&id) {
             Some(bucket) => bucket.government().ok_or(Refusal::BucketRemoved(id)),
             None if self.is_retired(id) => Err(Refusal::BucketRetired(id)),

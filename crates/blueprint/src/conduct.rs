@@ -57,6 +57,20 @@ pub enum Breach {
     ImageLabelledApplied,
     StartingOverKeepsSlots,
     AsOfIgnored,
+    // Reactor
+    EraseBeforeEcho,          // R11
+    OlderBlueprintAccepted,   // R11
+    MemberCreatesItselfEmpty, // R10
+    // Coordinators
+    StaleCoordinatorDeparts,
+    TwoSuccessors,
+    // Registrar
+    NumberAdvancedByHalf,
+    PushAcrossGap,
+    TombstoneDroppedEarly,
+    OwnerResumesBelow,
+    PullBeyondContiguous,
+    FailedPullSkipsSiblings,
 }
 
 pub trait Conduct: Copy + Default + 'static {

@@ -8,7 +8,7 @@ use alloc::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::blueprint::{Blueprint, Bucket, Keyspace, Node};
-use crate::{BucketId, Epoch, Flaw, KeyspaceId, NodeId};
+use crate::{BucketId, Epoch, Flaw, KeyspaceId, NodeId, Operation, OperationId};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delta {
@@ -21,6 +21,8 @@ pub struct Delta {
     pub reserved: BTreeMap<BucketId, Option<BucketId>>,
     pub next_bucket: BucketId,
     pub next_keyspace: KeyspaceId,
+    pub operations: BTreeMap<OperationId, Option<Operation>>,
+    pub next_operation: OperationId,
 }
 
 /// Why a delta cannot be used.
@@ -47,6 +49,8 @@ impl Delta {
             reserved: changes(&old.reserved, &new.reserved),
             next_bucket: new.next_bucket,
             next_keyspace: new.next_keyspace,
+            operations: changes(&old.operations, &new.operations),
+            next_operation: new.next_operation,
         }
     }
 }
@@ -58,7 +62,8 @@ impl Blueprint {
         if from != self.epoch || to < from {
             return Err(Misfit::Epoch { here: self.epoch, from, to });
         }
-        if delta.next_bucket < self.next_bucket || delta.next_keyspace < self.next_keyspace {
+        let (bucket, keyspace, operation) = (self.next_bucket, self.next_keyspace, self.next_operation);
+        if delta.next_bucket < bucket || delta.next_keyspace < keyspace || delta.next_operation < operation {
             return Err(Misfit::Unissued);
         }
         let mut next = self.clone();
@@ -69,6 +74,8 @@ impl Blueprint {
         make(&mut next.reserved, &delta.reserved);
         next.next_bucket = delta.next_bucket;
         next.next_keyspace = delta.next_keyspace;
+        make(&mut next.operations, &delta.operations);
+        next.next_operation = delta.next_operation;
         next.routes = next.find_routes()?;
         next.validate()?;
         if to == from && next != *self {

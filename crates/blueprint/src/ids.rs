@@ -53,6 +53,15 @@ number!(
     Incarnation, u64, "i"
 );
 
+number!(
+    /// A topology change as a durable object. Issued in order, used once.
+    OperationId, u64, "o"
+);
+number!(
+    /// Whoever probes and reports. The one that runs in a node bears its node's number.
+    CoordinatorId, u64, "c"
+);
+
 impl Term {
     pub fn next(self) -> Self {
         Self(self.0 + 1)
@@ -70,6 +79,12 @@ impl Index {
 }
 
 impl Epoch {
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl OperationId {
     pub fn next(self) -> Self {
         Self(self.0 + 1)
     }

@@ -9,10 +9,14 @@ mod blueprint;
 mod command;
 mod conduct;
 mod delta;
+mod departure;
 mod format;
 mod government;
 mod ids;
+mod meta_state;
+mod operation;
 mod refusal;
+mod reports;
 mod slots;
 mod soundness;
 mod time;
@@ -24,10 +28,16 @@ pub use blueprint::{Birth, Blueprint, Bucket, Durability, Keyspace, Kind, Node, 
 pub use command::{Applied, Command};
 pub use conduct::{Breach, Conduct, Honest};
 pub use delta::{Delta, Misfit};
-pub use format::{FORMAT_VERSION, FormatError, decode, encode};
+pub use departure::Succession;
+pub use format::{FORMAT_VERSION, FormatError, decode, decode_meta, encode, encode_meta};
 pub use government::{Change, Fate, Government, Unlawful};
-pub use ids::{BucketId, Epoch, Incarnation, Index, KeyspaceId, Member, NodeId, Position, Term};
+pub use ids::{
+    BucketId, CoordinatorId, Epoch, Incarnation, Index, KeyspaceId, Member, NodeId, OperationId, Position, Term,
+};
+pub use meta_state::{MetaCommand, MetaState};
+pub use operation::{Hitch, Operation, OperationState, Standing, Step};
 pub use refusal::Refusal;
+pub use reports::{Report, Reported, Reports};
 pub use slots::{Malformed, Slot, SlotMap, SlotSet};
 pub use soundness::Flaw;
 pub use time::Instant;

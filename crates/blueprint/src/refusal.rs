@@ -4,7 +4,7 @@ use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BucketId, KeyspaceId, NodeId, Position, SlotSet, Term, Unlawful};
+use crate::{BucketId, CoordinatorId, KeyspaceId, NodeId, OperationId, Position, SlotSet, Term, Unlawful};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
@@ -98,4 +98,59 @@ pub enum Refusal {
     NotOfParent { parent: BucketId, slots: SlotSet },
     #[error("a split of {parent} at {at} cannot have committed: the bucket is in {term}. Read the blueprint again")]
     NoSuchSplit { parent: BucketId, at: Position, term: Term },
+
+    // Departures and reports
+    #[error(
+        "{node} is reported silent by {reporting} of the {alive} coordinators that are alive: it departs only when most of them \
+         say so. Nothing is to be done: they go on watching"
+    )]
+    NotSilentToMost { node: NodeId, reporting: usize, alive: usize },
+    #[error(
+        "{node} is still reported silent by {reporting} of the {alive} coordinators that are alive: it returns when most of them \
+         hear it. Look whether it runs and can be reached"
+    )]
+    NotHeardByMost { node: NodeId, reporting: usize, alive: usize },
+    #[error(
+        "the report of {by} counted until {late_ms} ms ago: it was long under way, or made from an old reading. Read, and report \
+         again"
+    )]
+    ReportExpired { by: CoordinatorId, late_ms: u64 },
+    #[error("a report counts for at least an instant and at most a minute. Configure the coordinator accordingly")]
+    BadLifetime,
+    #[error("{0} coordinators report already: no more are listened to. Run fewer of them")]
+    TooManyCoordinators(usize),
+    #[error("{0} buckets in one change are too many. Ask for some of them, then for the others")]
+    TooManyParts(usize),
+
+    // Operations
+    #[error(
+        "{0} is another operation: somebody was faster. Read the blueprint again, look whether yours still makes sense, and start \
+         it under the next id"
+    )]
+    OperationTaken(OperationId),
+    #[error("{id} cannot be started: the next operation is {next}. Read the blueprint again, and plan by what it says")]
+    OperationNotNext { id: OperationId, next: OperationId },
+    #[error("there is no operation {0}: it was never started, or is over for so long that it was forgotten")]
+    UnknownOperation(OperationId),
+    #[error("{0} is over already: nothing about it changes any more. Look at how it ended")]
+    OperationOver(OperationId),
+    #[error("{0} is paused. Resume it first")]
+    OperationPaused(OperationId),
+    #[error("step {step} of {id} has not come true yet (steps are counted from 0). It is waited for")]
+    StepOpen { id: OperationId, step: u32 },
+    #[error("step {step} of {id} is not begun: it is at step {at} (counted from 0). Read the blueprint again")]
+    StepNotReached { id: OperationId, step: u32, at: u32 },
+    #[error("an operation of {steps} steps is not possible: it has 1 to 1024. Split it into several")]
+    BadStepCount { steps: usize },
+    #[error("{0} operations are under way: no more are started. Wait for some to end, or cancel them")]
+    TooManyOperations(usize),
+    #[error("{bucket} is being changed by {by}: one operation at a time. Wait for it to end, or cancel it")]
+    BucketBusy { bucket: BucketId, by: OperationId },
+    #[error(
+        "the split was planned for the child {child}, but the next bucket is {next}: something came between. Read the blueprint \
+         again, and plan by what it says"
+    )]
+    ChildNotNext { child: BucketId, next: BucketId },
+    #[error("say who starts it, or why it is cancelled, in 1 to 256 bytes without control characters")]
+    BadWords,
 }

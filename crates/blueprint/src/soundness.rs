@@ -3,15 +3,20 @@
 //! The same list is used twice: on what comes from outside (a file, a peer, a snapshot) a [`Flaw`] is an answer; on what
 //! [`Blueprint::apply`] made it is a bug, and `check_invariants` says so loudly.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::blueprint::{Birth, Blueprint, Bucket, Keyspace, Node, Rule};
 use crate::command::{MAX_ADDRESSES, MAX_RESERVED};
-use crate::{BucketId, Government, KeyspaceId, Member, NodeId, Position, SlotMap, SlotSet};
+use crate::operation::{MAX_FINISHED, MAX_STEPS, MAX_UNFINISHED};
+use crate::{
+    BucketId, Government, KeyspaceId, Member, NodeId, Operation, OperationId, OperationState, Position, SlotMap,
+    SlotSet, Step,
+};
 
 const MAX_NAME: usize = 128;
 const MAX_ADDRESS: usize = 256;
+const MAX_WORDS: usize = 256;
 /// Nothing counts this far: a number beyond is damage, and believing it would let the next step overflow.
 const MAX_COUNTER: u64 = 1 << 62;
 const MAX_KEYSPACES: u32 = 1 << 30;
@@ -27,6 +32,8 @@ pub enum Flaw {
     Keyspace(KeyspaceId, &'static str),
     #[error("the blueprint is unsound: of bucket {0}, {1}")]
     Bucket(BucketId, &'static str),
+    #[error("the blueprint is unsound: of operation {0}, {1}")]
+    Operation(OperationId, &'static str),
 }
 
 pub(crate) fn is_name(text: &str) -> bool {
@@ -39,6 +46,11 @@ pub(crate) fn is_zone(text: &str) -> bool {
 
 pub(crate) fn is_address(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_ADDRESS
+}
+
+/// What people say to people, in one line.
+pub(crate) fn is_words(text: &str) -> bool {
+    !text.is_empty() && text.len() <= MAX_WORDS && !text.chars().any(char::is_control)
 }
 
 /// Whether a log can have an entry there.
@@ -76,6 +88,7 @@ impl Blueprint {
         for (id, bucket) in &self.buckets {
             self.validate_bucket(*id, bucket).map_err(|why| Flaw::Bucket(*id, why))?;
         }
+        self.validate_operations()?;
         if self.routes != self.find_routes()? {
             return Err(Flaw::Whole("the routes are not those of the buckets"));
         }
@@ -103,13 +116,16 @@ impl Blueprint {
 
     fn validate_counters(&self) -> Result<(), Flaw> {
         let reserved_were_issued = self.reserved.keys().all(|id| self.was_issued(*id));
-        let problem = if self.epoch.0 > MAX_COUNTER || self.next_bucket.0 > MAX_COUNTER {
-            "the epoch or the next bucket id is beyond anything that can have happened"
+        let numbers = [self.epoch.0, self.next_bucket.0, self.next_operation.0];
+        let problem = if numbers.iter().any(|n| *n > MAX_COUNTER) {
+            "the epoch, the next bucket id or the next operation is beyond anything that can have happened"
         } else if self.next_bucket.0 == 0 || self.next_keyspace.0 == 0 || self.next_keyspace.0 > MAX_KEYSPACES {
             "the next bucket or keyspace id is not one that can be issued"
         } else if !reserved_were_issued || self.reserved.keys().any(|id| self.buckets.contains_key(id)) {
             "a bucket id is reserved that was never issued, or is in use"
-        } else if self.reserved.values().any(|parent| self.government(*parent).is_none()) {
+        } else if self.reserved.iter().any(|(child, parent)| child <= parent)
+            || self.reserved.keys().any(|child| self.government(self.root_of(*child)).is_none())
+        {
             "a bucket id is reserved for the split of a bucket that is not there"
         } else if self.reserved.len() > MAX_RESERVED {
             "more bucket ids are reserved than can be"
@@ -117,6 +133,49 @@ impl Blueprint {
             return Ok(());
         };
         Err(Flaw::Whole(problem))
+    }
+
+    fn validate_operations(&self) -> Result<(), Flaw> {
+        let mut busy = BTreeSet::new();
+        for (id, operation) in &self.operations {
+            let flaw = |why| Flaw::Operation(*id, why);
+            holds(operation.id == *id, "it is filed under another id").map_err(flaw)?;
+            self.validate_operation(operation).map_err(flaw)?;
+            if !operation.is_over() {
+                let alone = operation.buckets().into_iter().all(|bucket| busy.insert(bucket));
+                holds(alone, "another operation works on the same bucket").map_err(flaw)?;
+            }
+        }
+        let over = self.operations.values().filter(|o| o.is_over()).count();
+        if over > MAX_FINISHED || self.operations.len() - over > MAX_UNFINISHED {
+            return Err(Flaw::Whole("there are more operations than can be"));
+        }
+        Ok(())
+    }
+
+    fn validate_operation(&self, operation: &Operation) -> Result<(), &'static str> {
+        holds(operation.id.0 > 0 && operation.id < self.next_operation, "the id was never issued")?;
+        holds(is_words(&operation.started_by), "it does not say who started it")?;
+        holds((1..=MAX_STEPS).contains(&operation.steps.len()), "it has no steps, or too many")?;
+        let (at, end) = (operation.at as usize, operation.steps.len());
+        match &operation.state {
+            OperationState::Done => holds(at == end, "it is done, but not at its end")?,
+            OperationState::Cancelled { why } => {
+                holds(at < end && is_words(why), "it was cancelled at its end, or for no reason")?;
+            }
+            OperationState::Running | OperationState::Paused | OperationState::Failed { .. } => {
+                holds(at < end, "it is at its end, but not done")?;
+            }
+        }
+        for step in &operation.steps {
+            holds(self.was_issued(step.bucket()), "a bucket in it was never issued")?;
+            let Step::Split { bucket, child, slots } = step else { continue };
+            holds(self.was_issued(*child) && child != bucket, "the child of a split was never issued")?;
+            holds(!slots.is_empty(), "a split has no slots")?;
+            let first = |b: &Bucket| b.birth == Birth::First;
+            holds(!self.buckets.get(child).is_some_and(first), "the child of a split was born without one")?;
+        }
+        Ok(())
     }
 
     fn validate_keyspace(&self, id: KeyspaceId, keyspace: &Keyspace) -> Result<(), &'static str> {

@@ -18,7 +18,7 @@ fn pick<T: Clone>(from: impl IntoIterator<Item = T>, die: u16) -> Option<T> {
 
 fn command(b: &Blueprint, (kind, x, y, z): Dice) -> Command {
     let node = NodeId(u64::from(x % 7) + 1);
-    match kind % 32 {
+    match kind % 42 {
         0..4 => add_node(node.0, &letter(u64::from(y % 6) + 1)),
         4 => Command::Depart { node },
         5 => Command::Return { node },
@@ -28,6 +28,8 @@ fn command(b: &Blueprint, (kind, x, y, z): Dice) -> Command {
         10..14 => erased(b, x, y),
         14..16 => Command::ReserveBucket { parent: BucketId(1) },
         16..20 => register(b, x, y, z),
+        20 => relieve(b, x),
+        21..30 => operation(b, x, y, z),
         _ => succeed(b, x, y, z),
     }
 }
@@ -73,6 +75,65 @@ fn register(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
     Command::Register { parent: parent.map_or(BucketId(1), |p| p.id), child, slots, at }
 }
 
+/// Whatever can be done for departed nodes; some of it decided a term ago.
+fn relieve(b: &Blueprint, x: u16) -> Command {
+    let mut parts = Vec::new();
+    for bucket in b.buckets.values() {
+        let Some(g) = bucket.government() else { continue };
+        let departed = |m: &Member| !b.is_present(m.node);
+        let fate = if x.is_multiple_of(2) { Fate::Leaves } else { Fate::Lost };
+        let heirs = if g.secondaries.is_empty() { &g.heirs } else { &g.secondaries };
+        let change = if let Some(secondary) = g.secondaries.iter().copied().find(departed) {
+            Change::Dismiss { secondary, fate }
+        } else if let (true, Some(to)) = (departed(&g.primary), pick(heirs.iter().copied(), x)) {
+            Change::Usurp { to, fate }
+        } else if let Some(candidate) = g.candidates.first().copied() {
+            Change::Drop { candidate }
+        } else {
+            Change::SetMinInSync { min: 1 }
+        };
+        let replaces = if x.is_multiple_of(5) { Term(1) } else { g.term };
+        parts.push(Succession { bucket: bucket.id, replaces, change });
+    }
+    Command::Relieve { parts }
+}
+
+fn operation(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
+    let id = pick(b.operations.keys().copied(), x).unwrap_or(OperationId(u64::from(x % 5)));
+    match z % 16 {
+        0..5 => {
+            let from_step = b.operations.get(&id).map_or(0, |o| o.at) + u32::from(y.is_multiple_of(9));
+            Command::AdvanceOperation { id, from_step }
+        }
+        5..7 => Command::PauseOperation { id },
+        7..9 => Command::ResumeOperation { id },
+        9 => Command::CancelOperation { id, why: "it was decided otherwise".into() },
+        _ => start_operation(b, x, y, z),
+    }
+}
+
+fn start_operation(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
+    let governed = b.buckets.values().filter(|k| k.government().is_some());
+    let Some(parent) = pick(governed, x) else { return Command::ReserveBucket { parent: BucketId(1) } };
+    let (bucket, g) = (parent.id, parent.government().expect("it was picked for that"));
+    let node = NodeId(u64::from(y % 7) + 1);
+    let old = pick(g.members(), y / 7).expect("there is a primary").node;
+    let child = BucketId(b.next_bucket.0 + u64::from(y.is_multiple_of(11)));
+    let split = Step::Split { bucket, child, slots: parent.slots.split_half().1 };
+    let (enlist, seated) = (Step::Enlist { bucket, node }, Step::AwaitSeated { bucket, node });
+    let (hand_over, dismiss) = (Step::HandOver { bucket, to: node }, Step::Dismiss { bucket, node: old });
+    let steps = match z / 16 % 6 {
+        0 => alloc::vec![enlist, seated, dismiss],
+        1 => alloc::vec![enlist, seated, hand_over, dismiss],
+        2 => alloc::vec![Step::HandOver { bucket, to: old }],
+        3 => alloc::vec![dismiss],
+        4 => alloc::vec![split, Step::Enlist { bucket: child, node }],
+        _ => alloc::vec![enlist, split],
+    };
+    let id = OperationId(b.next_operation.0 - u64::from(x.is_multiple_of(13)));
+    Command::StartOperation { id, by: "somebody: for a reason".into(), steps }
+}
+
 fn succeed(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
     let governed = b.buckets.values().filter(|k| k.government().is_some());
     let bucket = pick(governed, x).map_or(BucketId(u64::from(x % 20)), |k| k.id);
@@ -84,7 +145,7 @@ fn succeed(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
     let secondary = pick(g.secondaries.iter().copied(), y).unwrap_or(stranger);
     let candidate = pick(g.candidates.iter().copied(), y).unwrap_or(stranger);
     let heir = pick(g.heirs.iter().copied(), y).unwrap_or(secondary);
-    let change = match z / 3 % 13 {
+    let change = match z / 3 % 15 {
         0..3 => Change::Enlist { node: NodeId(u64::from(y % 7) + 1) },
         3 => Change::Drop { candidate },
         4..6 => Change::Seat { candidate, by: if z.is_multiple_of(17) { stranger } else { g.primary } },
@@ -92,7 +153,7 @@ fn succeed(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
         8 => Change::HandOver { to: secondary, by: g.primary },
         9 => Change::Usurp { to: if g.secondaries.is_empty() { heir } else { secondary }, fate },
         10 => Change::Renew { primary: if z.is_multiple_of(2) { g.primary } else { secondary } },
-        11 => Change::Disown { heir },
+        11..14 => Change::Disown { heir },
         _ => Change::SetMinInSync { min: (y % 5) as u8 },
     };
     let replaces = if z.is_multiple_of(19) { Term(u64::from(y % 9)) } else { g.term };
@@ -227,9 +288,9 @@ fn histories_reach_every_corner() {
     use proptest::test_runner::TestRunner;
 
     let mut runner = TestRunner::deterministic();
-    let (mut commands, mut changes) = ([0u32; 10], [0u32; 9]);
+    let (mut commands, mut changes) = ([0u32; 16], [0u32; 9]);
     let (mut heirs, mut retired, mut refused) = (0, 0, 0);
-    for _ in 0..200 {
+    for _ in 0..300 {
         let mut b = history(&[]).pop().unwrap();
         for roll in dice(150).new_tree(&mut runner).unwrap().current() {
             let command = command(&b, roll);
@@ -247,7 +308,7 @@ fn histories_reach_every_corner() {
     assert!(heirs > 200 && retired > 200 && refused > 200, "{heirs} {retired} {refused}");
 }
 
-fn count(command: &Command, commands: &mut [u32; 10], changes: &mut [u32; 9]) {
+fn count(command: &Command, commands: &mut [u32; 16], changes: &mut [u32; 9]) {
     let which = match command {
         Command::AddNode { .. } => 0,
         Command::Depart { .. } => 1,
@@ -258,6 +319,12 @@ fn count(command: &Command, commands: &mut [u32; 10], changes: &mut [u32; 9]) {
         Command::Erased { .. } => 6,
         Command::ReserveBucket { .. } => 7,
         Command::Register { .. } => 8,
+        Command::Relieve { .. } => 10,
+        Command::StartOperation { .. } => 11,
+        Command::AdvanceOperation { .. } => 12,
+        Command::PauseOperation { .. } => 13,
+        Command::ResumeOperation { .. } => 14,
+        Command::CancelOperation { .. } => 15,
         Command::Succeed { change, .. } => {
             changes[match change {
                 Change::Enlist { .. } => 0,
@@ -282,7 +349,7 @@ fn versions_and_headers() {
     assert_eq!(&bytes[..8], b"GODWITBP");
     bytes.push(0);
     assert_eq!(decode(&bytes), Err(FormatError::Trailing(1)));
-    bytes[8] = 2;
-    assert_eq!(decode(&bytes), Err(FormatError::UnknownVersion { found: 2 }));
+    bytes[8] = 1;
+    assert_eq!(decode(&bytes), Err(FormatError::UnknownVersion { found: 1 }));
     assert_eq!(decode(b"GODWIT"), Err(FormatError::NotABlueprint));
 }

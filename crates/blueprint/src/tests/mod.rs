@@ -1,6 +1,8 @@
 mod commands;
 mod governments;
 mod histories;
+mod operations;
+mod reports;
 
 use alloc::format;
 use alloc::string::String;

@@ -1,0 +1,378 @@
+//! A topology change as a durable object: a list of steps, each of which is made true before the next is begun.
+//!
+//! The list lives in the blueprint, so any coordinator carries it on after any crash. Whether a step *is* true, still open, or can
+//! never come true is decided here, from the blueprint alone ([`Blueprint::standing`]); whoever says "advance" is not believed but
+//! checked, so a coordinator that knows less than it thinks does no harm. What is done *for* a step is the coordinator's part.
+//!
+//! A step has a commit point: the change of the blueprint that makes it true. Before it, whatever ends the operation (a cancel, a
+//! target that departs) takes back what the step began: falling back. After it, what the step made stays, and the operation goes
+//! on from there or ends there: falling forward. Nothing here knows a time-out.
+
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use crate::blueprint::{Birth, Blueprint, Rule};
+use crate::command::{MAX_RESERVED, Outcome};
+use crate::soundness::is_words;
+use crate::{BucketId, Change, Government, Incarnation, NodeId, OperationId, Refusal, SlotSet, Unlawful};
+
+/// An operation travels whole with each of its steps. A larger change is several operations.
+pub(crate) const MAX_STEPS: usize = 1024;
+/// More than anybody watches at once.
+pub(crate) const MAX_UNFINISHED: usize = 256;
+/// How many of those that are over are remembered: enough for an answer that was lost. The audit trail is kept elsewhere.
+pub(crate) const MAX_FINISHED: usize = 64;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Operation {
+    pub id: OperationId,
+    /// Who asked for it, and what they called it.
+    pub started_by: String,
+    pub steps: Vec<Step>,
+    /// The step that is to come true next, counted from 0; all before it did.
+    pub at: u32,
+    pub state: OperationState,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Step {
+    /// The node is a candidate of the bucket, or more.
+    Enlist { bucket: BucketId, node: NodeId },
+    /// The node is a member: its primary has seated it (R6).
+    AwaitSeated { bucket: BucketId, node: NodeId },
+    /// The node, a secondary before, leads.
+    HandOver { bucket: BucketId, to: NodeId },
+    /// The node is neither member nor candidate. Only once everyone that this operation seated there is a member.
+    Dismiss { bucket: BucketId, node: NodeId },
+    /// The child, whose id was reserved when the operation started, has these slots.
+    Split { bucket: BucketId, child: BucketId, slots: SlotSet },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum OperationState {
+    Running,
+    /// Nothing new is begun. What the members do by themselves (seat a candidate) they still do.
+    Paused,
+    Done,
+    /// A step can no longer come true.
+    Failed {
+        why: Hitch,
+    },
+    Cancelled {
+        why: String,
+    },
+}
+
+/// How the present step of an operation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    True,
+    Open,
+    Hitched(Hitch),
+}
+
+/// Why a step can no longer come true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+pub enum Hitch {
+    #[error("{0} is being removed or is gone")]
+    BucketGone(BucketId),
+    #[error("{0} has departed, or was removed")]
+    NodeGone(NodeId),
+    #[error("{node} is neither member nor candidate of {bucket} any more: somebody dismissed or dropped it")]
+    NotNamed { bucket: BucketId, node: NodeId },
+    #[error("{node} leads {bucket}: whoever leads must hand over before it can be dismissed")]
+    Leads { bucket: BucketId, node: NodeId },
+    #[error("{instead}, which was to take the place of {node} in {bucket}, has lost its own: {node} keeps its part")]
+    ReplacementLost { bucket: BucketId, node: NodeId, instead: NodeId },
+    #[error("the slots that {child} was to have are not in {bucket}, or are all that it has")]
+    SlotsElsewhere { bucket: BucketId, child: BucketId },
+}
+
+impl Operation {
+    pub fn is_over(&self) -> bool {
+        match self.state {
+            OperationState::Running | OperationState::Paused => false,
+            OperationState::Done | OperationState::Failed { .. } | OperationState::Cancelled { .. } => true,
+        }
+    }
+
+    /// The step that is to come true next; none when all did.
+    pub fn step(&self) -> Option<&Step> {
+        self.steps.get(self.at as usize)
+    }
+
+    /// Everything that it changes or makes.
+    pub fn buckets(&self) -> BTreeSet<BucketId> {
+        let children = self.steps.iter().filter_map(Step::child);
+        self.steps.iter().map(Step::bucket).chain(children).collect()
+    }
+
+    /// Who was seated in this bucket by the steps that came true.
+    pub fn seated(&self, bucket: BucketId) -> impl Iterator<Item = NodeId> + '_ {
+        self.steps[..self.at as usize].iter().filter_map(move |step| match step {
+            Step::AwaitSeated { bucket: b, node } if *b == bucket => Some(*node),
+            _ => None,
+        })
+    }
+}
+
+impl Step {
+    pub fn bucket(&self) -> BucketId {
+        match self {
+            Self::Enlist { bucket, .. }
+            | Self::AwaitSeated { bucket, .. }
+            | Self::HandOver { bucket, .. }
+            | Self::Dismiss { bucket, .. }
+            | Self::Split { bucket, .. } => *bucket,
+        }
+    }
+
+    pub fn child(&self) -> Option<BucketId> {
+        if let Self::Split { child, .. } = self { Some(*child) } else { None }
+    }
+
+    pub fn node(&self) -> Option<NodeId> {
+        match self {
+            Self::Enlist { node, .. } | Self::AwaitSeated { node, .. } | Self::Dismiss { node, .. } => Some(*node),
+            Self::HandOver { to, .. } => Some(*to),
+            Self::Split { .. } => None,
+        }
+    }
+}
+
+impl Blueprint {
+    /// How the present step of an operation stands. One whose steps are all true stands at `True`.
+    pub fn standing(&self, operation: &Operation) -> Standing {
+        let Some(step) = operation.step() else { return Standing::True };
+        if let Step::Split { bucket, child, slots } = step {
+            return self.split_standing(*bucket, *child, slots);
+        }
+        let bucket = step.bucket();
+        let Some(government) = self.government(bucket) else { return Standing::Hitched(Hitch::BucketGone(bucket)) };
+        let (seated, named) = (|node| is_seated(government, node), |node| is_named(government, node));
+        let gone = |node| (!self.is_present(node)).then_some(Hitch::NodeGone(node));
+        let lost = |node| (!named(node)).then_some(Hitch::NotNamed { bucket, node });
+        let (done, hitch) = match *step {
+            Step::Enlist { node, .. } => (named(node), gone(node)),
+            Step::AwaitSeated { node, .. } => (seated(node), gone(node).or(lost(node))),
+            Step::HandOver { to, .. } => (government.primary.node == to, gone(to).or(lost(to))),
+            Step::Dismiss { node, .. } if government.primary.node == node => {
+                (false, Some(Hitch::Leads { bucket, node }))
+            }
+            Step::Dismiss { node, .. } => {
+                let lost = operation.seated(bucket).find(|n| *n != node && (!named(*n) || !self.is_present(*n)));
+                (!named(node), lost.map(|instead| Hitch::ReplacementLost { bucket, node, instead }))
+            }
+            Step::Split { .. } => unreachable!("decided above"),
+        };
+        match hitch {
+            _ if done => Standing::True,
+            Some(hitch) => Standing::Hitched(hitch),
+            None => Standing::Open,
+        }
+    }
+
+    fn split_standing(&self, bucket: BucketId, child: BucketId, slots: &SlotSet) -> Standing {
+        if let Some(known) = self.buckets.get(&child) {
+            assert!(known.birth != Birth::First, "the id was reserved for a split");
+            return Standing::True;
+        }
+        match self.buckets.get(&bucket) {
+            Some(parent) if parent.government().is_some() => {
+                let fits = slots.is_subset(&parent.slots)
+                    && *slots != parent.slots
+                    && self.reserved.get(&child) == Some(&parent.id);
+                if fits { Standing::Open } else { Standing::Hitched(Hitch::SlotsElsewhere { bucket, child }) }
+            }
+            _ => Standing::Hitched(Hitch::BucketGone(bucket)),
+        }
+    }
+
+    /// The operation that has its hands on this bucket.
+    pub fn operation_on(&self, bucket: BucketId) -> Option<&Operation> {
+        self.operations.values().find(|o| !o.is_over() && o.buckets().contains(&bucket))
+    }
+
+    pub(crate) fn start_operation(&mut self, id: OperationId, by: &str, steps: &[Step]) -> Result<Outcome, Refusal> {
+        if let Some(known) = self.operations.get(&id) {
+            let same = known.started_by == by && known.steps == steps;
+            return if same { Ok(Outcome::Nothing) } else { Err(Refusal::OperationTaken(id)) };
+        }
+        if id != self.next_operation {
+            return Err(Refusal::OperationNotNext { id, next: self.next_operation });
+        }
+        if !is_words(by) {
+            return Err(Refusal::BadWords);
+        }
+        if steps.is_empty() || steps.len() > MAX_STEPS {
+            return Err(Refusal::BadStepCount { steps: steps.len() });
+        }
+        let unfinished = self.operations.values().filter(|o| !o.is_over()).count();
+        if unfinished >= MAX_UNFINISHED {
+            return Err(Refusal::TooManyOperations(unfinished));
+        }
+        let children = self.require_steps(steps)?;
+
+        for (child, parent) in children {
+            let issued = self.issue_bucket();
+            assert_eq!(issued, child, "the children were checked to be the next ones");
+            self.reserved.insert(child, parent);
+        }
+        let state = OperationState::Running;
+        self.operations.insert(id, Operation { id, started_by: by.into(), steps: steps.to_vec(), at: 0, state });
+        self.next_operation = id.next();
+        Ok(Outcome::Changed)
+    }
+
+    /// Each step makes sense by what is known now, and nobody else works on its bucket. Answers which children are to be reserved.
+    fn require_steps(&self, steps: &[Step]) -> Result<Vec<(BucketId, BucketId)>, Refusal> {
+        let mut children: Vec<(BucketId, BucketId)> = Vec::new();
+        for step in steps {
+            let bucket = step.bucket();
+            if !children.iter().any(|(child, _)| *child == bucket) {
+                let government = self.require_government(bucket)?;
+                if let Some(other) = self.operation_on(bucket) {
+                    return Err(Refusal::BucketBusy { bucket, by: other.id });
+                }
+                if let Step::Enlist { node, .. } = *step
+                    && is_named(government, node)
+                {
+                    return Err(Unlawful::AlreadyNamed(node).into());
+                }
+            }
+            match step {
+                Step::Enlist { node, .. } | Step::AwaitSeated { node, .. } | Step::HandOver { to: node, .. } => {
+                    self.require_present(*node)?;
+                }
+                Step::Dismiss { node, .. } => {
+                    self.nodes.get(node).ok_or(Refusal::UnknownNode(*node))?;
+                }
+                Step::Split { bucket, child, slots } => {
+                    let next = BucketId(self.next_bucket.0 + children.len() as u64);
+                    if *child != next {
+                        return Err(Refusal::ChildNotNext { child: *child, next });
+                    }
+                    let of = self.buckets.get(bucket).map(|b| &b.slots);
+                    if slots.is_empty() || of.is_some_and(|of| !slots.is_subset(of) || slots == of) {
+                        return Err(Refusal::NotOfParent { parent: *bucket, slots: slots.clone() });
+                    }
+                    children.push((*child, *bucket));
+                }
+            }
+        }
+        let reserved = self.reserved.len() + children.len();
+        if reserved > MAX_RESERVED { Err(Refusal::TooManyReserved(reserved)) } else { Ok(children) }
+    }
+
+    /// The step is true: on to the next. It can never come true: the operation has failed, and falls back to before this step.
+    pub(crate) fn advance_operation(&mut self, id: OperationId, from: u32) -> Result<Outcome, Refusal> {
+        let operation = self.require_operation(id)?;
+        // Whoever repeats itself finds the step behind, or the operation over.
+        if operation.at > from || (operation.at == from && operation.is_over()) {
+            return Ok(Outcome::Nothing);
+        }
+        if operation.at < from {
+            return Err(Refusal::StepNotReached { id, step: from, at: operation.at });
+        }
+        if operation.state == OperationState::Paused {
+            return Err(Refusal::OperationPaused(id));
+        }
+        match self.standing(operation) {
+            Standing::Open => return Err(Refusal::StepOpen { id, step: from }),
+            Standing::True => {
+                let operation = self.operations.get_mut(&id).expect("found above");
+                operation.at += 1;
+                if operation.step().is_none() {
+                    operation.state = OperationState::Done;
+                }
+            }
+            Standing::Hitched(why) => self.end_operation(id, OperationState::Failed { why }),
+        }
+        self.forget_operations();
+        Ok(Outcome::Changed)
+    }
+
+    pub(crate) fn pause_operation(&mut self, id: OperationId) -> Result<Outcome, Refusal> {
+        self.switch_operation(id, &OperationState::Paused)
+    }
+
+    pub(crate) fn resume_operation(&mut self, id: OperationId) -> Result<Outcome, Refusal> {
+        self.switch_operation(id, &OperationState::Running)
+    }
+
+    fn switch_operation(&mut self, id: OperationId, to: &OperationState) -> Result<Outcome, Refusal> {
+        let operation = self.require_operation(id)?;
+        if operation.is_over() {
+            return Err(Refusal::OperationOver(id));
+        }
+        if operation.state == *to {
+            return Ok(Outcome::Nothing);
+        }
+        self.operations.get_mut(&id).expect("found above").state = to.clone();
+        Ok(Outcome::Changed)
+    }
+
+    pub(crate) fn cancel_operation(&mut self, id: OperationId, why: &str) -> Result<Outcome, Refusal> {
+        let operation = self.require_operation(id)?;
+        match operation.state {
+            OperationState::Cancelled { .. } => return Ok(Outcome::Nothing),
+            OperationState::Done | OperationState::Failed { .. } => return Err(Refusal::OperationOver(id)),
+            OperationState::Running | OperationState::Paused => {}
+        }
+        if !is_words(why) {
+            return Err(Refusal::BadWords);
+        }
+        // What is true by now is past its commit point, whether anybody said so or not: it stays.
+        self.end_operation(id, OperationState::Cancelled { why: why.into() });
+        self.forget_operations();
+        Ok(Outcome::Changed)
+    }
+
+    /// Ends it before its last step, and takes back what the present step began: a candidate that it enlisted and that is not
+    /// seated is named no longer (whichever of this and a seat under way is accepted first settles it, R6).
+    fn end_operation(&mut self, id: OperationId, state: OperationState) {
+        let operation = self.operations.get_mut(&id).expect("it is under way");
+        operation.state = state;
+        let step = operation.step().cloned();
+        // Ids for splits that nobody was told to make are given up. The present step's child stays reserved: its Split may be in
+        // the parent's log already, and will then be registered whatever became of the operation.
+        let later: Vec<BucketId> =
+            operation.steps.iter().skip(operation.at as usize + 1).filter_map(Step::child).collect();
+        self.reserved.retain(|id, _| !later.contains(id));
+        if let Some(Step::Enlist { bucket, node } | Step::AwaitSeated { bucket, node }) = step {
+            self.drop_candidate(bucket, node);
+        }
+    }
+
+    fn drop_candidate(&mut self, bucket: BucketId, node: NodeId) {
+        let fresh = Incarnation(self.epoch.next().0);
+        let Some(bucket) = self.buckets.get_mut(&bucket) else { return };
+        let Some(government) = bucket.government() else { return };
+        if let Some(candidate) = government.candidates.iter().copied().find(|c| c.node == node) {
+            let next = government.succeed(&Change::Drop { candidate }, fresh).expect("it is a candidate");
+            bucket.rule = Rule::Governed(next);
+        }
+    }
+
+    fn forget_operations(&mut self) {
+        let over: Vec<OperationId> = self.operations.values().filter(|o| o.is_over()).map(|o| o.id).collect();
+        for id in over.iter().take(over.len().saturating_sub(MAX_FINISHED)) {
+            self.operations.remove(id);
+        }
+    }
+
+    fn require_operation(&self, id: OperationId) -> Result<&Operation, Refusal> {
+        self.operations.get(&id).ok_or(Refusal::UnknownOperation(id))
+    }
+}
+
+fn is_seated(government: &Government, node: NodeId) -> bool {
+    government.members().any(|m| m.node == node)
+}
+
+fn is_named(government: &Government, node: NodeId) -> bool {
+    is_seated(government, node) || government.candidates.iter().any(|c| c.node == node)
+}

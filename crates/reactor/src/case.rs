@@ -1,0 +1,258 @@
+//! One bucket (or the node itself) as a rule sees it.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::marker::PhantomData;
+
+use blueprint::{Birth, Blueprint, Bucket, BucketId, Conduct, Government, Instant, Member, NodeId, Step, Term};
+
+use crate::directory::Sighting;
+use crate::holding::{Holding, Leading};
+use crate::marks::{Unneeded, unnamed_in};
+use crate::situation::{Read, Situation};
+
+#[derive(Debug)]
+pub(crate) struct Case<'a, C> {
+    pub(crate) situation: &'a Situation<'a>,
+    pub(crate) census: &'a Census,
+    /// None: the rule is about the node.
+    pub(crate) id: Option<BucketId>,
+    /// What the blueprint says about it; nothing about a child that is not registered yet.
+    pub(crate) bucket: Option<&'a Bucket>,
+    /// The bucket by whose government it is ruled: its own, or its parent's until it is registered.
+    pub(crate) ruled_by: Option<BucketId>,
+    pub(crate) government: Option<&'a Government>,
+    /// The part that the government gives to this node.
+    pub(crate) named: Option<Member>,
+    pub(crate) holding: Option<&'a Holding>,
+    conduct: PhantomData<C>,
+}
+
+/// What is counted over the whole blueprint, once per reaction.
+#[derive(Debug, Default)]
+pub(crate) struct Census {
+    /// In how many buckets a node has a part.
+    parts: BTreeMap<NodeId, usize>,
+    /// How many candidates each node is catching up with. Only where there is somebody to fill them: a bucket that nobody leads
+    /// would hold up the recovery of all others.
+    candidates: BTreeMap<NodeId, usize>,
+    /// What was decided in this very reaction.
+    planned: RefCell<BTreeMap<NodeId, usize>>,
+}
+
+impl Census {
+    pub(crate) fn take(situation: &Situation<'_>) -> Self {
+        let blueprint = situation.blueprint;
+        let mut census = Self::default();
+        for (id, government) in blueprint.buckets.values().filter_map(|b| Some((b.id, b.government()?))) {
+            for part in government.members().chain(government.candidates.iter().copied()) {
+                *census.parts.entry(part.node).or_default() += 1;
+            }
+            let is_led = may_lead(situation, government.primary, id);
+            for candidate in government.candidates.iter().filter(|c| is_led && blueprint.is_present(c.node)) {
+                *census.candidates.entry(candidate.node).or_default() += 1;
+            }
+        }
+        census
+    }
+
+    pub(crate) fn parts(&self, node: NodeId) -> usize {
+        self.parts.get(&node).copied().unwrap_or(0) + self.planned(node)
+    }
+
+    pub(crate) fn candidates_on(&self, node: NodeId) -> usize {
+        self.candidates.get(&node).copied().unwrap_or(0) + self.planned(node)
+    }
+
+    pub(crate) fn candidates(&self) -> usize {
+        self.candidates.values().chain(self.planned.borrow().values()).sum()
+    }
+
+    /// The nodes that are catching up with something, or will be.
+    pub(crate) fn catching_up(&self) -> Vec<NodeId> {
+        self.candidates.keys().chain(self.planned.borrow().keys()).copied().collect()
+    }
+
+    pub(crate) fn plan(&self, node: NodeId) {
+        *self.planned.borrow_mut().entry(node).or_default() += 1;
+    }
+
+    fn planned(&self, node: NodeId) -> usize {
+        self.planned.borrow().get(&node).copied().unwrap_or(0)
+    }
+}
+
+impl<'a, C: Conduct> Case<'a, C> {
+    pub(crate) fn of_node(situation: &'a Situation<'a>, census: &'a Census) -> Self {
+        Self {
+            situation,
+            census,
+            id: None,
+            bucket: None,
+            ruled_by: None,
+            government: None,
+            named: None,
+            holding: None,
+            conduct: PhantomData,
+        }
+    }
+
+    pub(crate) fn of_bucket(situation: &'a Situation<'a>, census: &'a Census, id: BucketId) -> Self {
+        let ruled_by = ruled_by(situation, id);
+        let government = ruled_by.and_then(|by| situation.blueprint.government(by));
+        Self {
+            situation,
+            census,
+            id: Some(id),
+            bucket: situation.blueprint.buckets.get(&id),
+            ruled_by,
+            government,
+            named: government.and_then(|g| g.named(situation.me)),
+            holding: situation.replicas.get(&id),
+            conduct: PhantomData,
+        }
+    }
+
+    pub(crate) fn bucket_id(&self) -> BucketId {
+        self.id.expect("a rule about buckets is asked about one")
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.situation.now
+    }
+
+    /// R11: nothing but founding happens before the blueprint's epoch is durable.
+    pub(crate) fn is_acted_on(&self) -> bool {
+        self.situation.epoch == self.situation.blueprint.epoch
+    }
+
+    /// Acted on, and the replica knows: what it does is judged by this blueprint, and it holds what it is named for.
+    pub(crate) fn settled(&self) -> Option<(&'a Government, &'a Holding)> {
+        let (government, holding) = (self.government?, self.holding?);
+        let told = self.is_acted_on() && holding.known == self.situation.blueprint.epoch;
+        (told && holding.durable && self.named == Some(holding.member)).then_some((government, holding))
+    }
+
+    pub(crate) fn leads(&self) -> Option<(&'a Government, &'a Holding, &'a Leading)> {
+        let (government, holding) = self.settled()?;
+        let leading = holding.leading()?;
+        (government.primary == holding.member && leading.term <= government.term)
+            .then_some((government, holding, leading))
+    }
+
+    /// Leads, and in the term that stands in the blueprint: may propose what comes next.
+    pub(crate) fn rules(&self) -> Option<(&'a Government, &'a Holding, &'a Leading)> {
+        self.leads().filter(|(government, _, leading)| leading.term == government.term)
+    }
+
+    /// Named under this incarnation and holding it, or named anew while the data is here: the replica takes the new name when it
+    /// is told.
+    pub(crate) fn holds_what_it_is_named_for(&self) -> bool {
+        let untold = |h: &Holding| h.known < self.situation.blueprint.epoch;
+        self.holding.is_some_and(|h| self.named == Some(h.member) || untold(h))
+    }
+
+    /// The term of the government that does not name this node, for a replica that the present blueprint may judge.
+    pub(crate) fn unnamed(&self) -> Option<Term> {
+        let holding = self.holding?;
+        if holding.member.incarnation.0 > self.situation.blueprint.epoch.0 {
+            return None;
+        }
+        unnamed_in(self.situation.blueprint, self.bucket_id(), self.situation.me)
+    }
+
+    pub(crate) fn mark(&self) -> Option<&'a Unneeded> {
+        self.situation.marks.unneeded(self.bucket_id(), self.unnamed()?)
+    }
+
+    /// The answer to a read that was begun after this replica was found unneeded, and not long ago.
+    pub(crate) fn fresh_read(&self) -> Option<&'a Blueprint> {
+        let Read::Answered { begun, blueprint } = self.situation.read else { return None };
+        let recent = self.now().since(begun) <= self.situation.limits.read_patience;
+        (recent && self.mark().is_some_and(|mark| begun >= mark.since)).then_some(blueprint)
+    }
+
+    pub(crate) fn is_present(&self, node: NodeId) -> bool {
+        self.situation.blueprint.is_present(node)
+    }
+
+    pub(crate) fn is_reachable(&self, node: NodeId) -> bool {
+        node == self.situation.me || self.situation.directory.is_reachable(node)
+    }
+
+    pub(crate) fn zone(&self, node: NodeId) -> &'a str {
+        self.situation.blueprint.nodes.get(&node).map_or("", |n| n.zone.as_str())
+    }
+
+    pub(crate) fn copies_to_stay(&self, government: &Government) -> usize {
+        copies_to_stay(self.situation.blueprint, self.bucket_id(), government)
+    }
+
+    /// How many copies the keyspace wants of each bucket.
+    pub(crate) fn wanted(&self) -> usize {
+        let keyspace = self.bucket.and_then(|b| self.situation.blueprint.keyspaces.get(&b.keyspace));
+        keyspace.map_or(0, |k| usize::from(k.replicas))
+    }
+
+    /// The replica of another bucket here that holds the Split by which this one is to be made.
+    pub(crate) fn parent_here(&self) -> Option<(BucketId, &'a Holding)> {
+        let Birth::Split { at, .. } = self.bucket?.birth else { return None };
+        let child = self.bucket_id();
+        let mut held = self.situation.replicas.iter();
+        held.find(|(_, r)| r.owes_fork(child, at)).map(|(id, holding)| (*id, holding))
+    }
+}
+
+/// Present and, as far as it has told, with the replica that it is named for.
+fn may_lead(situation: &Situation<'_>, primary: Member, bucket: BucketId) -> bool {
+    let holds = if primary.node == situation.me {
+        situation.replicas.get(&bucket).is_some_and(|h| h.member == primary)
+    } else {
+        let row = |s: &Sighting| s.buckets.get(&bucket).is_some_and(|row| row.incarnation == primary.incarnation);
+        situation.directory.sighting(primary.node).is_none_or(row)
+    };
+    holds && situation.blueprint.is_present(primary.node)
+}
+
+/// Until it is registered, a child is governed by its parent's government.
+fn ruled_by(situation: &Situation<'_>, bucket: BucketId) -> Option<BucketId> {
+    let mut ruled = bucket;
+    // A child is younger than its parent, so this ends; the count says so even if what was passed in is nonsense.
+    for _ in 0..=situation.replicas.len() {
+        if situation.blueprint.buckets.contains_key(&ruled) {
+            return Some(ruled);
+        }
+        if situation.blueprint.is_retired(ruled) {
+            return None;
+        }
+        ruled = *situation.replicas.iter().find(|(_, r)| r.holds_split(ruled))?.0;
+    }
+    None
+}
+
+pub(crate) fn copies(government: &Government) -> usize {
+    government.size() + government.candidates.len()
+}
+
+/// How many there will be when the operation that is under way has ended: without those that it dismisses, and with those that it
+/// enlists. (Otherwise: 1. an operation seats a new copy, to dismiss an old one; 2. a third one dies; 3. the old one cannot be
+/// dismissed, because it is needed, and nobody replaces the third, because there are as many copies as wanted.)
+pub(crate) fn copies_to_stay(blueprint: &Blueprint, bucket: BucketId, government: &Government) -> usize {
+    let Some(operation) = blueprint.operation_on(bucket) else { return copies(government) };
+    let named =
+        |node: NodeId| government.members().chain(government.candidates.iter().copied()).any(|m| m.node == node);
+    let (mut leave, mut come) = (BTreeSet::new(), BTreeSet::new());
+    for step in operation.steps.iter().skip(operation.at as usize).filter(|step| step.bucket() == bucket) {
+        match *step {
+            Step::Dismiss { node, .. } if named(node) => leave.insert(node),
+            Step::Enlist { node, .. } if !named(node) => come.insert(node),
+            Step::Dismiss { .. }
+            | Step::Enlist { .. }
+            | Step::AwaitSeated { .. }
+            | Step::HandOver { .. }
+            | Step::Split { .. } => false,
+        };
+    }
+    copies(government) + come.len() - leave.len()
+}

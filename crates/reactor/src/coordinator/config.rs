@@ -1,0 +1,54 @@
+//! Every number that a coordinator waits by, in one place, with the relations that must hold between them.
+
+use core::time::Duration;
+
+use blueprint::CoordinatorId;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Config {
+    pub me: CoordinatorId,
+    /// One round: one probe to each node, one reading of the blueprint.
+    pub period: Duration,
+    /// Whoever has not answered a probe sent within this long is silent. Several rounds, as probes get lost.
+    pub patience: Duration,
+    /// A round that begins later than this after its time: whoever slept so long knows nothing, and begins anew.
+    pub late: Duration,
+    /// How long a report counts, from the reading that it was made from.
+    pub lifetime: Duration,
+    /// A report that says nothing new is repeated after this long.
+    pub refresh: Duration,
+    /// Who loses something by a change hears of it at most this much later than who gains something.
+    pub head_start: Duration,
+    /// What any coordinator could do, one does at once, the next one this much later, and so on: so that in good times it is
+    /// done once. Departures are too urgent for that.
+    pub stagger: Duration,
+}
+
+impl Config {
+    pub fn of(me: CoordinatorId) -> Self {
+        Self {
+            me,
+            period: Duration::from_millis(250),
+            patience: Duration::from_millis(1500),
+            late: Duration::from_millis(250),
+            lifetime: Duration::from_millis(3000),
+            refresh: Duration::from_millis(1000),
+            head_start: Duration::from_millis(200),
+            stagger: Duration::from_millis(250),
+        }
+    }
+
+    /// What a set of numbers must satisfy; the text says which one to change.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if self.period.is_zero() {
+            return Err("period must be above zero");
+        }
+        if self.patience < 2 * self.period + self.late {
+            return Err("patience must be at least late and two periods: a lost probe must not make anybody silent");
+        }
+        if self.lifetime <= self.refresh + 2 * self.period {
+            return Err("lifetime must be above refresh and two periods: a coordinator in good health counts as alive");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,165 @@
+//! What is not done, and why not: for every operation, bucket and node that a coordinator would do something about and cannot.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use blueprint::{BucketId, Instant, NodeId, OperationId};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    pub about: Subject,
+    pub until: Until,
+    pub since: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Subject {
+    /// The coordinator itself.
+    Coordinator,
+    Node(NodeId),
+    Bucket(BucketId),
+    /// Steps are counted from 0.
+    Operation {
+        id: OperationId,
+        step: u32,
+    },
+}
+
+/// The condition that is unmet, and on whom it depends.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Until {
+    /// It has just started, or slept: it says nothing about anybody before everyone was asked afresh.
+    EveryoneWasAsked {
+        open: Vec<NodeId>,
+    },
+    /// It decides nothing without a reading. What else it says it waits for is as of the last one.
+    MetaAnswers,
+    SilentToMost {
+        node: NodeId,
+        reporting: usize,
+        alive: usize,
+    },
+    HeardByMost {
+        node: NodeId,
+        reporting: usize,
+        alive: usize,
+    },
+    NameIsFree {
+        node: NodeId,
+        by: NodeId,
+    },
+    /// The primary departed, and nobody who may succeed answers and holds the bucket.
+    SuccessorAnswers {
+        primary: NodeId,
+        among: Vec<NodeId>,
+    },
+    /// Somebody is to leave, but nobody leaves on behalf of a primary that is silent or has lost the bucket.
+    PrimaryHolds {
+        primary: NodeId,
+        leaves: NodeId,
+    },
+    Answers(NodeId),
+    Seated {
+        node: NodeId,
+        primary: NodeId,
+    },
+    Leads {
+        node: NodeId,
+        primary: NodeId,
+    },
+    /// To leave now would take the bucket below its minimum.
+    EnoughMembers {
+        leaves: NodeId,
+        members: usize,
+        min: u8,
+    },
+    Registered {
+        child: BucketId,
+        primary: NodeId,
+    },
+    /// Proposed; the blueprint does not show it yet.
+    Accepted,
+    Resumed,
+}
+
+impl Until {
+    /// Whose doing it is waited for; nobody's in particular when it is the meta group's or an operator's.
+    pub fn on(&self) -> Vec<NodeId> {
+        match self {
+            Self::EveryoneWasAsked { open } => open.clone(),
+            Self::SuccessorAnswers { primary, among } => {
+                core::iter::once(*primary).chain(among.iter().copied()).collect()
+            }
+            Self::SilentToMost { node, .. } | Self::HeardByMost { node, .. } | Self::Answers(node) => {
+                Vec::from([*node])
+            }
+            Self::NameIsFree { by, .. } => Vec::from([*by]),
+            Self::PrimaryHolds { primary, .. } | Self::Registered { primary, .. } => Vec::from([*primary]),
+            Self::Seated { node, primary } | Self::Leads { node, primary } => Vec::from([*primary, *node]),
+            Self::MetaAnswers | Self::EnoughMembers { .. } | Self::Accepted | Self::Resumed => Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.about {
+            Subject::Coordinator => write!(f, "this coordinator"),
+            Subject::Node(node) => write!(f, "{node}"),
+            Subject::Bucket(bucket) => write!(f, "{bucket}"),
+            Subject::Operation { id, step } => write!(f, "{id}, step {step}"),
+        }?;
+        write!(f, ": waits until {}", self.until)
+    }
+}
+
+impl fmt::Display for Until {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EveryoneWasAsked { open } => {
+                write!(f, "everyone was asked afresh ({} did not answer yet)", List(open))
+            }
+            Self::MetaAnswers => write!(f, "the meta group answers"),
+            Self::SilentToMost { node, reporting, alive } => {
+                write!(f, "{node} is silent to most coordinators ({reporting} of {alive} say so)")
+            }
+            Self::HeardByMost { node, reporting, alive } => {
+                write!(f, "{node} is heard by most coordinators ({reporting} of {alive} do not hear it)")
+            }
+            Self::NameIsFree { node, by } => write!(f, "the name of {node} is free ({by} bears it)"),
+            Self::SuccessorAnswers { primary, among } if among.is_empty() => {
+                write!(f, "its primary {primary}, which departed, is back: nobody else has it all")
+            }
+            Self::SuccessorAnswers { primary, among } => {
+                write!(f, "one of {} answers and holds it: its primary {primary} has departed", List(among))
+            }
+            Self::PrimaryHolds { primary, leaves } => {
+                write!(f, "its primary {primary} answers and holds it: until then {leaves} does not leave")
+            }
+            Self::Answers(node) => write!(f, "{node} answers, or has departed"),
+            Self::Seated { node, primary } => write!(f, "{primary} has filled and seated {node}"),
+            Self::Leads { node, primary } => write!(f, "{primary} has handed over to {node}"),
+            Self::EnoughMembers { leaves, members, min } => {
+                write!(f, "another member is seated: {leaves} is one of {members}, and {min} are needed without it")
+            }
+            Self::Registered { child, primary } => write!(f, "{primary} has split off {child}"),
+            Self::Accepted => write!(f, "the meta group has accepted what was proposed"),
+            Self::Resumed => write!(f, "somebody resumes it"),
+        }
+    }
+}
+
+struct List<'a>(&'a [NodeId]);
+
+impl fmt::Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return write!(f, "nobody");
+        }
+        for (i, node) in self.0.iter().enumerate() {
+            let gap = if i == 0 { "" } else { ", " };
+            write!(f, "{gap}{node}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,160 @@
+//! Named, and nothing here: first start, take part, lost (R10).
+
+use alloc::format;
+
+use blueprint::{Birth, Breach, Change, Command, Conduct, Fate, Government, Member};
+
+use crate::case::Case;
+use crate::reaction::{Beginning, Deed, Whom};
+use crate::rule::{About, Need, Rule, Unmet};
+
+impl<C: Conduct> Rule<C> {
+    pub(crate) const FIRST_START: Self = Self {
+        name: "first-start",
+        text: "A member of a bucket's first government that never was here begins whole and empty.",
+        about: About::Bucket,
+        when: may_begin_empty,
+        needs: &[],
+        deed: Some(|case| found(case, Beginning::Empty)),
+    };
+
+    pub(crate) const TAKE_PART: Self = Self {
+        name: "take-part",
+        text: "A candidate of which nothing is here begins with nothing, and will be filled.",
+        about: About::Bucket,
+        when: may_begin_as_candidate,
+        needs: &[Self::NO_FORK],
+        deed: Some(|case| found(case, Beginning::Candidate)),
+    };
+
+    pub(crate) const LOST: Self = Self {
+        name: "lost",
+        text: "A node that is named for data that it does not have says so, and returns under a new incarnation (R10).",
+        about: About::Bucket,
+        when: is_lost,
+        needs: &[
+            Self::ACTED_ON,
+            Self::NO_FORK,
+            Need {
+                condition: "another member, or an heir, can take over",
+                because: "a bucket is never begun anew over data that somebody may still have",
+                unmet: nobody_left,
+            },
+        ],
+        deed: Some(report_lost),
+    };
+
+    const NO_FORK: Need<C> = Need {
+        condition: "no split that is held here will make it",
+        because: "a fork brings the data along, and never replaces a replica",
+        unmet: fork_comes,
+    };
+}
+
+/// Governed, named, and no replica.
+fn vacancy<'a, C: Conduct>(case: &Case<'a, C>) -> Option<(&'a Government, Member)> {
+    let government = case.bucket?.government()?;
+    if case.holding.is_some() { None } else { Some((government, case.named?)) }
+}
+
+/// It was here under this very incarnation: what it promised then must not be forgotten.
+fn was_here<C: Conduct>(case: &Case<'_, C>, named: Member) -> bool {
+    case.situation.gone.get(&case.bucket_id()) == Some(&named.incarnation)
+}
+
+fn may_begin_empty<C: Conduct>(case: &Case<'_, C>) -> bool {
+    let Some((government, named)) = vacancy(case) else { return false };
+    // An heir that never was holds all that was ever acknowledged, too: nothing.
+    if !government.is_member(named) && !government.heirs.contains(&named) {
+        return false;
+    }
+    if C::breaks(Breach::MemberCreatesItselfEmpty) || C::breaks(Breach::ErasedKeepsIncarnation) {
+        return true;
+    }
+    let birth = case.bucket.map(|b| b.birth);
+    let never_was = case.situation.epoch.0 < named.incarnation.0;
+    let first = birth == Some(Birth::First) && never_was;
+    let child = birth != Some(Birth::First) && C::breaks(Breach::ChildStartsEmpty);
+    !was_here(case, named) && (first || child || C::breaks(Breach::WipedDiskRejoins))
+}
+
+fn may_begin_as_candidate<C: Conduct>(case: &Case<'_, C>) -> bool {
+    let Some((government, named)) = vacancy(case) else { return false };
+    let kept = C::breaks(Breach::ErasedKeepsIncarnation);
+    government.candidates.contains(&named) && !may_begin_empty(case) && (kept || !was_here(case, named))
+}
+
+fn is_lost<C: Conduct>(case: &Case<'_, C>) -> bool {
+    let governed = case.bucket.is_some_and(|b| b.government().is_some());
+    // A replica that a newer blueprint named is not lost because this one does not know of it.
+    let newer = case.holding.is_some_and(|h| h.member.incarnation.0 > case.situation.blueprint.epoch.0);
+    let begins = may_begin_empty(case) || may_begin_as_candidate(case);
+    governed && case.named.is_some() && !newer && !begins && !case.holds_what_it_is_named_for()
+}
+
+fn fork_comes<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
+    if case.holding.is_some() {
+        return None;
+    }
+    let (parent, holding) = case.parent_here()?;
+    let child = case.bucket_id();
+    let applied = holding.splits.iter().any(|p| p.child == child && p.applied);
+    if applied {
+        return Unmet::on(
+            Whom::MetaGroup,
+            format!("a blueprint that says whether {child}, split off {parent}, has a place here"),
+        );
+    }
+    let me = case.situation.me;
+    let government = case.situation.blueprint.government(parent);
+    let others = government.into_iter().flat_map(Government::members).map(|m| m.node).filter(|n| *n != me);
+    let primary = government.map(|g| g.primary.node).filter(|n| *n != me);
+    let lacks = |_: &[_]| format!("the split of {parent} to commit here, which makes {child}");
+    match primary {
+        Some(primary) => Unmet::on_nodes([primary], lacks),
+        None => Unmet::on_nodes(others, lacks),
+    }
+    .or_else(|| {
+        Unmet::on(Whom::MetaGroup, format!("the split of {parent}, which makes {child}, to be shown registered"))
+    })
+}
+
+fn nobody_left<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
+    let (government, named) = (case.government?, case.named?);
+    if government.primary != named || successor(case, government).is_some() {
+        return None;
+    }
+    Unmet::on(Whom::Operator, "somebody to decide: the data of its last member is gone, and there is no heir")
+}
+
+/// Any secondary holds everything acknowledged; an heir does when there is none. Best one that can be reached, with the most.
+fn successor<C: Conduct>(case: &Case<'_, C>, government: &Government) -> Option<Member> {
+    let rank = |m: &Member| {
+        let row = case.situation.directory.row(m.node, case.bucket_id()).filter(|r| r.incarnation == m.incarnation);
+        (case.is_present(m.node), case.is_reachable(m.node), row.map(|r| r.last), core::cmp::Reverse(m.node))
+    };
+    let best = |of: &[Member]| of.iter().copied().max_by_key(rank);
+    best(&government.secondaries).or_else(|| best(&government.heirs))
+}
+
+fn report_lost<C: Conduct>(case: &Case<'_, C>) -> Deed {
+    let government = case.government.expect("a bucket without a government names nobody");
+    let named = case.named.expect("only what is named is lost");
+    let fate = Fate::Lost;
+    let change = if government.secondaries.contains(&named) {
+        Change::Dismiss { secondary: named, fate }
+    } else if government.primary == named {
+        let to = successor(case, government).expect("it is needed that somebody can take over");
+        Change::Usurp { to, fate }
+    } else if government.heirs.contains(&named) {
+        Change::Disown { heir: named }
+    } else {
+        Change::Drop { candidate: named }
+    };
+    Deed::Propose(Command::Succeed { bucket: case.bucket_id(), replaces: government.term, change })
+}
+
+fn found<C: Conduct>(case: &Case<'_, C>, beginning: Beginning) -> Deed {
+    let member = case.named.expect("only what is named is founded");
+    Deed::Found { bucket: case.bucket_id(), member, beginning }
+}

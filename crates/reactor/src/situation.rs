@@ -1,0 +1,81 @@
+//! Everything that a reaction depends on. Nothing else is looked at, nothing is remembered.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::time::Duration;
+
+use blueprint::{Blueprint, BucketId, Epoch, Incarnation, Instant, NodeId};
+
+use crate::directory::Directory;
+use crate::holding::Holding;
+use crate::marks::Marks;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    pub me: NodeId,
+    pub now: Instant,
+    /// The newest epoch acted on, durably (R11).
+    pub epoch: Epoch,
+    /// The newest blueprint that is here: newer than `epoch` while it is on its way to be acted on.
+    pub blueprint: &'a Blueprint,
+    pub directory: &'a Directory,
+    pub replicas: &'a BTreeMap<BucketId, Holding>,
+    /// Replicas that were here and are no more, erased or damaged beyond use: under which incarnation (R10).
+    pub gone: &'a BTreeMap<BucketId, Incarnation>,
+    /// Buckets of which an operation speaks: it decides who has a copy, not the rules that look after strays.
+    pub operated: &'a BTreeSet<BucketId>,
+    pub marks: &'a Marks,
+    pub read: Read<'a>,
+    pub limits: &'a Limits,
+}
+
+/// The linearizable read of the blueprint that R11 asks for.
+#[derive(Clone, Copy, Debug)]
+pub enum Read<'a> {
+    None,
+    UnderWay { begun: Instant },
+    Answered { begun: Instant, blueprint: &'a Blueprint },
+}
+
+/// Every number that the rules wait by or stop at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// A replica that nobody names is kept at least this long (R11). At least the lease plus its margin: what is erased forgets
+    /// what it granted.
+    pub grace: Duration,
+    /// A read of the blueprint is good for this long after it began, and asked for again when unanswered for as long.
+    pub read_patience: Duration,
+    /// A lost copy is replaced only after this long: most nodes come back by themselves, and backfill costs.
+    pub recovery_delay: Duration,
+    /// Candidates in the whole cluster beyond which no further recovery begins: they share the network with the clients.
+    pub recoveries: usize,
+    /// Candidates on one node beyond which no further one is sent there.
+    pub recoveries_per_node: usize,
+    /// A primary or secondary that has said nothing for this long is worth a word to the operator.
+    pub silence: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            grace: Duration::from_secs(1),
+            read_patience: Duration::from_secs(1),
+            recovery_delay: Duration::from_secs(30),
+            recoveries: 8,
+            recoveries_per_node: 2,
+            silence: Duration::from_secs(1),
+        }
+    }
+}
+
+impl Limits {
+    /// What a set of numbers must satisfy; the text says which one to change.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if self.recoveries == 0 || self.recoveries_per_node == 0 {
+            return Err("recoveries and recoveries_per_node must be above zero: nothing would ever be replaced");
+        }
+        if self.read_patience.is_zero() {
+            return Err("read_patience must be above zero: every read would be too old when it is answered");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,210 @@
+//! The verbs of the scenarios.
+//!
+//! ```text
+//! nodes 3 coordinators 2          n1 n2 n3, c1 c2; everybody hears everybody
+//! coordinator c3                  another one starts
+//! keyspace n1,n2 n2,n3            a bucket per word, its primary first; min 2 (or `keyspace min=1 …`)
+//! run 2s                          time passes (also ms); lines that are repeated come once per block
+//! kill n1 | revive n1             it neither answers nor hears
+//! mute n1 c2 | unmute n1 c2       c2 does not hear n1
+//! deaf n1 | hearing n1            pushes are lost
+//! cut c1 | mend c1                from the meta group
+//! sleep c1 | awake c1             nothing is processed, then everything that came, in order
+//! slow c1 | let-go c1             what it proposes (but not its reports) is under way, then arrives in order
+//! end n2 b1 t1#7                  where its log ends; `lose n2 b1`: its replica is gone
+//! name n4 c                       a new node under this name
+//! seat b1 n3 | renew b1           what the primary does by itself
+//! obey                            the primary does what it was told last
+//! start o1 enlist b1 n3; seated b1 n3; hand-over b1 n3; dismiss b1 n1; split b1 b2 0-99
+//! pause o1 | resume o1 | cancel o1
+//! tell c1                         the meta group's answer arrives, asked for or not
+//! why c1 | state | probes on | pushes off
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use blueprint::{
+    BucketId, Change, Command, Durability, Index, Kind, NodeId, OperationId, Position, Slot, SlotSet, Step, Term,
+};
+use reactor::coordinator::{Input, Order};
+
+use super::{Town, show};
+
+impl Town {
+    pub(crate) fn perform(&mut self, verb: &str) -> Result<(), String> {
+        let words: Vec<&str> = verb.split_whitespace().collect();
+        match words.as_slice() {
+            ["nodes", nodes, "coordinators", coordinators] => {
+                for id in 1..=number(nodes)? {
+                    self.welcome(id, &char::from(b'a' + id as u8 - 1).to_string())?;
+                }
+                (1..=number(coordinators)?).for_each(|id| self.add_coordinator(id));
+            }
+            ["coordinator", c] => self.add_coordinator(number(c)?),
+            ["keyspace", rest @ ..] => self.keyspace(rest)?,
+            ["name", id, name] => self.welcome(number(id)?, name)?,
+            ["run", span] => self.run(duration(span)?),
+            ["kill", n] => self.node(n)?.up = false,
+            ["revive", n] => self.node(n)?.up = true,
+            ["mute", n, c] => drop(self.node(n)?.unheard_by.insert(number(c)?)),
+            ["unmute", n, c] => drop(self.node(n)?.unheard_by.remove(&number(c)?)),
+            ["deaf", n] => self.node(n)?.deaf = true,
+            ["hearing", n] => self.node(n)?.deaf = false,
+            ["cut", c] => self.seat(c)?.cut = true,
+            ["mend", c] => self.seat(c)?.cut = false,
+            ["sleep", c] => self.seat(c)?.asleep = true,
+            ["awake", c] => {
+                self.seat(c)?.asleep = false;
+                self.work_off(number(c)?);
+            }
+            ["slow", c] => self.seat(c)?.slow = true,
+            ["let-go", c] => self.let_go(c)?,
+            ["end", n, b, at] => drop(self.node(n)?.ends.insert(BucketId(number(b)?), position(at)?)),
+            ["lose", n, b] => drop(self.node(n)?.lost.insert(BucketId(number(b)?))),
+            ["seat", b, n] => {
+                let bucket = BucketId(number(b)?);
+                let government = self.meta.blueprint.government(bucket).ok_or("no such bucket")?;
+                let candidate = government.named(NodeId(number(n)?)).ok_or("it is not named there")?;
+                let change = Change::Seat { candidate, by: government.primary };
+                self.succeed(bucket, change)?;
+            }
+            ["renew", b] => {
+                let bucket = BucketId(number(b)?);
+                let primary = self.meta.blueprint.government(bucket).ok_or("no such bucket")?.primary;
+                self.succeed(bucket, Change::Renew { primary })?;
+            }
+            ["obey"] => self.obey()?,
+            ["start", id, ..] => {
+                let list = verb.split_once(id).ok_or("no steps")?.1;
+                let steps: Vec<Step> = list.split(';').map(step).collect::<Result<_, _>>()?;
+                self.change(Command::StartOperation { id: OperationId(number(id)?), by: "ada".into(), steps })?;
+            }
+            ["pause", id] => self.change(Command::PauseOperation { id: OperationId(number(id)?) })?,
+            ["resume", id] => self.change(Command::ResumeOperation { id: OperationId(number(id)?) })?,
+            ["cancel", id] => {
+                let why = "not today".into();
+                self.change(Command::CancelOperation { id: OperationId(number(id)?), why })?;
+            }
+            ["why", c] => {
+                for wait in self.seat(c)?.machine.waits() {
+                    self.line(format!("{c}: {wait} (since {:?})", wait.since));
+                }
+            }
+            ["probes", on] => self.show_probes = *on == "on",
+            ["pushes", on] => self.hide_pushes = *on != "on",
+            ["tell", c] => {
+                let state = Arc::new(self.meta.clone());
+                self.inbox(number(c)?).push_back(Input::MetaRead { state });
+                self.work_off(number(c)?);
+            }
+            ["state"] => self.state(),
+            _ => return Err("there is no such verb".into()),
+        }
+        Ok(())
+    }
+
+    fn welcome(&mut self, id: u64, name: &str) -> Result<(), String> {
+        let id = NodeId(id);
+        self.change(Command::AddNode { id, name: name.into(), zone: String::new(), addresses: Vec::new() })?;
+        self.add_node(id);
+        Ok(())
+    }
+
+    fn keyspace(&mut self, words: &[&str]) -> Result<(), String> {
+        let mut min_in_sync = None;
+        let mut placement = Vec::new();
+        for word in words {
+            match word.strip_prefix("min=") {
+                Some(min) => min_in_sync = Some(number(min)? as u8),
+                None => placement.push(word.split(',').map(|n| number(n).map(NodeId)).collect::<Result<Vec<_>, _>>()?),
+            }
+        }
+        let name = format!("k{}", self.meta.blueprint.next_keyspace.0);
+        let (kind, replicas, durability) = (Kind::Store, 3, Durability::Disk);
+        self.change(Command::CreateKeyspace { name, kind, replicas, min_in_sync, durability, placement })
+    }
+
+    fn let_go(&mut self, c: &str) -> Result<(), String> {
+        let id = number(c)?;
+        let seat = self.seat(c)?;
+        seat.slow = false;
+        for command in std::mem::take(&mut seat.under_way) {
+            self.propose(id, &command);
+        }
+        self.work_off(id);
+        Ok(())
+    }
+
+    fn succeed(&mut self, bucket: BucketId, change: Change) -> Result<(), String> {
+        let replaces = self.meta.blueprint.government(bucket).ok_or("no such bucket")?.term;
+        self.change(Command::Succeed { bucket, replaces, change })
+    }
+
+    fn obey(&mut self) -> Result<(), String> {
+        match self.last_order.take().ok_or("nobody was told anything")? {
+            (_, Order::HandOver { bucket, to }) => {
+                let government = self.meta.blueprint.government(bucket).ok_or("no such bucket")?;
+                let to = government.named(to).ok_or("it is not named there")?;
+                let change = Change::HandOver { to, by: government.primary };
+                self.succeed(bucket, change)
+            }
+            (_, Order::Split { bucket, child, slots }) => {
+                let at = Position { term: Term(1), index: Index(9) };
+                self.change(Command::Register { parent: bucket, child, slots, at })
+            }
+        }
+    }
+
+    fn state(&mut self) {
+        let blueprint = self.meta.blueprint.clone();
+        let absent: Vec<String> =
+            blueprint.nodes.keys().filter(|n| !blueprint.is_present(**n)).map(|n| n.to_string()).collect();
+        let absent = if absent.is_empty() { "nobody".to_owned() } else { absent.join(" ") };
+        let alive: Vec<String> = self.meta.reports.coordinators().map(|c| c.to_string()).collect();
+        self.lines.push(format!("{}: {absent} departed; alive {}", blueprint.epoch, alive.join(" ")));
+        self.lines.extend(blueprint.buckets.values().map(|bucket| format!("  {}", show::bucket(bucket))));
+        self.lines.extend(blueprint.operations.values().map(|o| format!("  {}", show::operation(o))));
+    }
+
+    fn node(&mut self, word: &str) -> Result<&mut super::Node, String> {
+        self.nodes.get_mut(&NodeId(number(word)?)).ok_or_else(|| "there is no such node".into())
+    }
+
+    fn seat(&mut self, word: &str) -> Result<&mut super::Seat, String> {
+        self.coordinators.get_mut(&number(word)?).ok_or_else(|| "there is no such coordinator".into())
+    }
+}
+
+fn step(text: &str) -> Result<Step, String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let bucket = BucketId(number(words.get(1).ok_or("a step names a bucket")?)?);
+    Ok(match words.as_slice() {
+        ["enlist", _, n] => Step::Enlist { bucket, node: NodeId(number(n)?) },
+        ["seated", _, n] => Step::AwaitSeated { bucket, node: NodeId(number(n)?) },
+        ["hand-over", _, n] => Step::HandOver { bucket, to: NodeId(number(n)?) },
+        ["dismiss", _, n] => Step::Dismiss { bucket, node: NodeId(number(n)?) },
+        ["split", _, child, range] => {
+            let (first, last) = range.split_once('-').ok_or("slots are first-last")?;
+            let slots = SlotSet::range(Slot(number(first)? as u16), Slot(number(last)? as u16));
+            Step::Split { bucket, child: BucketId(number(child)?), slots }
+        }
+        _ => return Err(format!("there is no step {text}")),
+    })
+}
+
+/// The number in a word such as `n3`.
+fn number(word: &str) -> Result<u64, String> {
+    word.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().map_err(|_| format!("{word} has no number"))
+}
+
+fn position(word: &str) -> Result<Position, String> {
+    let (term, index) = word.split_once('#').ok_or("a position is t1#2")?;
+    Ok(Position { term: Term(number(term)?), index: Index(number(index)?) })
+}
+
+fn duration(word: &str) -> Result<Duration, String> {
+    let value = word.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let value: u64 = value.parse().map_err(|_| format!("{word} is no time"))?;
+    if word.ends_with("ms") { Ok(Duration::from_millis(value)) } else { Ok(Duration::from_secs(value)) }
+}
