@@ -10,6 +10,9 @@
 //! ```
 
 use std::fmt::Write;
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 
 /// A file, taken apart so that it can be put together again with other output.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,4 +123,73 @@ fn compare<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(char, &'a str)> {
         }
     }
     lines
+}
+
+/// What verbs are performed on.
+pub(crate) trait Stage: Default {
+    fn perform(&mut self, verb: &str) -> Result<(), String>;
+
+    /// Everything that was emitted since the last time.
+    fn take_lines(&mut self) -> Vec<String>;
+}
+
+/// Performs every file of a folder of this crate, and compares; or rewrites them, when asked to. `command` is how to ask.
+pub(crate) fn check<S: Stage>(folder: &str, command: &str) {
+    let rewrite = variable("UPDATE_SCENARIOS").is_some_and(|v| v != "0");
+    let only = variable("SCENARIO").unwrap_or_default();
+    let mut failures = String::new();
+    for path in files(folder).into_iter().filter(|path| name(path).contains(&only)) {
+        let expected = fs::read_to_string(&path).expect("it was listed");
+        match perform::<S>(&expected) {
+            Ok(found) if found == expected => {}
+            Ok(found) if rewrite => fs::write(&path, found).expect("the source tree can be written"),
+            Ok(found) => failures += &format!("\n==== {}\n{}", path.display(), diff(&expected, &found)),
+            Err(why) => failures += &format!("\n==== {}\n{why}\n", path.display()),
+        }
+    }
+    assert!(
+        failures.is_empty(),
+        "{failures}\n(- as written, + as it happened)  If what happened is right:\n  UPDATE_SCENARIOS=1 {command}"
+    );
+}
+
+/// The file as it would be, had it been written by what happens now.
+fn perform<S: Stage>(text: &str) -> Result<String, String> {
+    let mut script = Script::parse(text)?;
+    let mut stage = S::default();
+    for block in &mut script.blocks {
+        let mut emitted = Vec::new();
+        for (line, verb) in &block.verbs {
+            let done = catch_unwind(AssertUnwindSafe(|| stage.perform(verb)));
+            let before = stage.take_lines();
+            match done {
+                Ok(Ok(())) => emitted.extend(before),
+                Ok(Err(why)) => return Err(format!("line {line}: {verb}: {why}")),
+                Err(_) => return Err(format!("line {line}: {verb}: panicked, after\n{}", before.join("\n"))),
+            }
+        }
+        if emitted.is_empty() {
+            emitted.push("(nothing)".to_owned());
+        }
+        block.emitted = emitted;
+    }
+    Ok(script.render())
+}
+
+pub(crate) fn files(folder: &str) -> Vec<PathBuf> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
+    let entries = fs::read_dir(&directory).expect("the scenarios are beside this file");
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("readable").path()).collect();
+    files.retain(|path| path.extension().is_some_and(|e| e == "txt"));
+    files.sort();
+    files
+}
+
+pub(crate) fn name(path: &Path) -> String {
+    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+#[allow(clippy::disallowed_methods, reason = "the runner is no core: it is asked to rewrite its files")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
