@@ -318,8 +318,7 @@ impl Blueprint {
         if self.reserved.len() >= MAX_RESERVED {
             return Err(Refusal::TooManyReserved(self.reserved.len()));
         }
-        let id = self.issue_bucket();
-        self.reserved.insert(id, parent);
+        let id = self.reserve_child_of(parent);
         Ok(Outcome::Reserved(id))
     }
 
@@ -357,9 +356,16 @@ impl Blueprint {
         Ok(Outcome::Changed)
     }
 
-    pub(crate) fn issue_bucket(&mut self) -> BucketId {
+    fn issue_bucket(&mut self) -> BucketId {
         let id = self.next_bucket;
-        self.next_bucket = BucketId(id.0 + 1);
+        self.next_bucket = id.next();
+        id
+    }
+
+    pub(crate) fn reserve_child_of(&mut self, parent: BucketId) -> BucketId {
+        self.next_bucket = self.next_bucket.next_child_of(parent);
+        let id = self.issue_bucket();
+        self.reserved.insert(id, parent);
         id
     }
 

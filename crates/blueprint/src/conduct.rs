@@ -61,9 +61,13 @@ pub enum Breach {
     EraseBeforeEcho,          // R11
     OlderBlueprintAccepted,   // R11
     MemberCreatesItselfEmpty, // R10
+    WaitsUntold,
+    WaitsKeptForEver,
+    CopiesNotReplaced,
     // Coordinators
     StaleCoordinatorDeparts,
     TwoSuccessors,
+    DepartureTouchesOthers,
     // Registrar
     NumberAdvancedByHalf,
     PushAcrossGap,

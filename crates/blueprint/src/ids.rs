@@ -62,6 +62,53 @@ number!(
     CoordinatorId, u64, "c"
 );
 
+impl BucketId {
+    /// A bucket and all that is ever split from it bear numbers of one family, so that they share a lane wherever they are.
+    pub const FAMILIES: u64 = 256;
+
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
+    pub fn family(self) -> u64 {
+        self.0 % Self::FAMILIES
+    }
+
+    /// The first number from this one on that a child of `parent` may bear.
+    pub fn next_child_of(self, parent: Self) -> Self {
+        Self(self.0 + (parent.family() + Self::FAMILIES - self.family()) % Self::FAMILIES)
+    }
+}
+
+/// One thread of a node, of so many. The families of buckets are dealt out to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct LaneId {
+    pub number: u16,
+    pub of: u16,
+}
+
+impl LaneId {
+    pub const ONLY: Self = Self { number: 0, of: 1 };
+
+    pub fn all(of: u16) -> impl Iterator<Item = Self> {
+        (0..of).map(move |number| Self { number, of })
+    }
+
+    /// The lane of a bucket, of so many.
+    pub fn of_bucket(bucket: BucketId, of: u16) -> Self {
+        Self { number: (bucket.family() % u64::from(of)) as u16, of }
+    }
+
+    /// The families that are dealt out to it.
+    pub fn families(self) -> impl Iterator<Item = u64> {
+        (u64::from(self.number)..BucketId::FAMILIES).step_by(usize::from(self.of))
+    }
+
+    pub fn holds(self, bucket: BucketId) -> bool {
+        Self::of_bucket(bucket, self.of) == self
+    }
+}
+
 impl Term {
     pub fn next(self) -> Self {
         Self(self.0 + 1)

@@ -32,7 +32,7 @@ pub use departure::Succession;
 pub use format::{FORMAT_VERSION, FormatError, decode, decode_meta, encode, encode_meta};
 pub use government::{Change, Fate, Government, Unlawful};
 pub use ids::{
-    BucketId, CoordinatorId, Epoch, Incarnation, Index, KeyspaceId, Member, NodeId, OperationId, Position, Term,
+    BucketId, CoordinatorId, Epoch, Incarnation, Index, KeyspaceId, LaneId, Member, NodeId, OperationId, Position, Term,
 };
 pub use meta_state::{MetaCommand, MetaState};
 pub use operation::{Hitch, Operation, OperationState, Standing, Step};

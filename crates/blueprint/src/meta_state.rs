@@ -63,6 +63,9 @@ impl MetaState {
                 let (node, reporting, alive) = said(*node);
                 Err(Refusal::NotSilentToMost { node, reporting, alive })
             }
+            Command::Depart { node } if present(node) && !reports.is_settled(self.clock) => {
+                Err(Refusal::ReportsUnsettled { node: *node })
+            }
             Command::Return { node } if !present(node) && !reports.is_heard_by_most(*node) => {
                 let (node, reporting, alive) = said(*node);
                 Err(Refusal::NotHeardByMost { node, reporting, alive })

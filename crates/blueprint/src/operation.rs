@@ -217,9 +217,8 @@ impl Blueprint {
         let children = self.require_steps(steps)?;
 
         for (child, parent) in children {
-            let issued = self.issue_bucket();
+            let issued = self.reserve_child_of(parent);
             assert_eq!(issued, child, "the children were checked to be the next ones");
-            self.reserved.insert(child, parent);
         }
         let state = OperationState::Running;
         self.operations.insert(id, Operation { id, started_by: by.into(), steps: steps.to_vec(), at: 0, state });
@@ -251,7 +250,8 @@ impl Blueprint {
                     self.nodes.get(node).ok_or(Refusal::UnknownNode(*node))?;
                 }
                 Step::Split { bucket, child, slots } => {
-                    let next = BucketId(self.next_bucket.0 + children.len() as u64);
+                    let free = children.last().map_or(self.next_bucket, |(child, _)| child.next());
+                    let next = free.next_child_of(*bucket);
                     if *child != next {
                         return Err(Refusal::ChildNotNext { child: *child, next });
                     }

@@ -106,6 +106,10 @@ pub enum Refusal {
     )]
     NotSilentToMost { node: NodeId, reporting: usize, alive: usize },
     #[error(
+        "nobody departs now, {node} included: no coordinator was heard for a while, and those who hear it may not have said so yet.          Nothing is to be done: it takes a few seconds"
+    )]
+    ReportsUnsettled { node: NodeId },
+    #[error(
         "{node} is still reported silent by {reporting} of the {alive} coordinators that are alive: it returns when most of them \
          hear it. Look whether it runs and can be reached"
     )]

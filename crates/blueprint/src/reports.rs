@@ -49,6 +49,11 @@ pub struct Reported {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reports {
     by: BTreeMap<CoordinatorId, Reported>,
+    /// All of them were too old for a while, which says more about the meta group than about the coordinators.
+    lapsed: bool,
+    /// After that nobody departs before this: 1. the meta group stalls, and all reports die; 2. it goes on, and the first to
+    /// report is the one that hears nobody. For a moment it is all that are alive.
+    settled_at: Instant,
 }
 
 impl Reports {
@@ -63,6 +68,11 @@ impl Reports {
     /// How many coordinators are alive.
     pub fn alive(&self) -> usize {
         self.by.len()
+    }
+
+    /// Everyone who is alive has had the time to say so.
+    pub fn is_settled(&self, clock: Instant) -> bool {
+        !self.lapsed && clock >= self.settled_at
     }
 
     /// How many of them report this node.
@@ -82,7 +92,9 @@ impl Reports {
 
     /// Forgets what no longer counts.
     pub(crate) fn expire(&mut self, now: Instant) {
+        let some = !self.by.is_empty();
         self.by.retain(|_, reported| reported.good_until > now);
+        self.lapsed |= some && self.by.is_empty();
     }
 
     pub(crate) fn is_full_for(&self, coordinator: CoordinatorId) -> bool {
@@ -94,6 +106,9 @@ impl Reports {
         let later = |known: &Reported| (known.read_at, known.number) >= (reported.read_at, reported.number);
         if self.by.get(&coordinator).is_some_and(later) {
             return false;
+        }
+        if core::mem::take(&mut self.lapsed) {
+            self.settled_at = reported.stamped + reported.good_until.since(reported.read_at);
         }
         self.by.insert(coordinator, reported);
         true

@@ -123,7 +123,7 @@ impl Blueprint {
             "the next bucket or keyspace id is not one that can be issued"
         } else if !reserved_were_issued || self.reserved.keys().any(|id| self.buckets.contains_key(id)) {
             "a bucket id is reserved that was never issued, or is in use"
-        } else if self.reserved.iter().any(|(child, parent)| child <= parent)
+        } else if self.reserved.iter().any(|(child, parent)| child <= parent || child.family() != parent.family())
             || self.reserved.keys().any(|child| self.government(self.root_of(*child)).is_none())
         {
             "a bucket id is reserved for the split of a bucket that is not there"

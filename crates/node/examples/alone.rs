@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use blueprint::{Blueprint, Command as Proposal, Durability, Honest, Instant, Kind, NodeId};
 use bytes::Bytes;
-use node::{Config, Door, Input, Node, NodeDurable, Output, RequestId};
+use node::{Config, Door, Input, Node, NodeDurable, Output, RequestId, Station};
 use values::Command;
 
 fn main() {
@@ -29,36 +29,42 @@ fn main() {
 
     let mut now = Instant(1_000_000);
     let mut out = Vec::new();
-    let mut node = Node::<Honest>::recover(id, Config::default(), NodeDurable::default(), 1, now, &mut out);
+    let life = node::Life { number: 1, seed: 1, wall: 0 };
+    let mut node =
+        Node::<Honest>::recover(id, &Config::default(), 1, NodeDurable::default(), life, now, &mut Vec::new());
+    let lane = Station::Lane(0);
     let key = Bytes::from_static(b"greeting");
     let set = Command::Set { key: key.clone(), value: Bytes::from_static(b"hello"), ttl: None };
-    let mut inputs = VecDeque::from([Input::Wall { micros: 1 }, Input::Blueprint(Arc::new(blueprint))]);
+    let mut inputs =
+        VecDeque::from([(lane, Input::Wall { micros: 1 }), (Station::Desk, Input::Blueprint(Arc::new(blueprint)))]);
     let mut asked = 0;
     loop {
-        for input in inputs.drain(..) {
-            node.step(now, input, &mut out);
-        }
-        node.step(now, Input::Flush, &mut out);
-        for output in out.drain(..) {
-            match output {
-                Output::Write { id, .. } => inputs.push_back(Input::Written { upto: id }),
-                Output::Answer { answer, .. } | Output::Read { answer, .. } => {
-                    println!("{answer:?}");
-                    asked += 1;
+        for (station, input) in inputs.drain(..).collect::<Vec<_>>() {
+            node.step(station, now, input, &mut out);
+            node.step(station, now, Input::Flush, &mut out);
+            for output in out.drain(..) {
+                match output {
+                    Output::Write { id, .. } => inputs.push_back((station, Input::Written { upto: id })),
+                    Output::Mail { to, mail } => inputs.push_back((to, Input::Mail { from: station, mail })),
+                    Output::Answer { answer, .. } | Output::Read { answer, .. } => {
+                        println!("{answer:?}");
+                        asked += 1;
+                    }
+                    Output::Send { .. }
+                    | Output::Propose(_)
+                    | Output::ReadMeta { .. }
+                    | Output::Report(_)
+                    | Output::Erased { .. }
+                    | Output::Event { .. } => {}
                 }
-                Output::Send { .. }
-                | Output::Propose(_)
-                | Output::ReadMeta { .. }
-                | Output::Echo(_)
-                | Output::Erased { .. }
-                | Output::Event { .. } => {}
             }
         }
         if inputs.is_empty() {
             let (request, door) = (RequestId(asked), Door::Any);
             match asked {
-                0 => inputs.push_back(Input::Client { request, command: set.clone(), door }),
-                1 => inputs.push_back(Input::Client { request, command: Command::Get { key: key.clone() }, door }),
+                0 => inputs.push_back((lane, Input::Client { request, command: set.clone(), door })),
+                1 => inputs
+                    .push_back((lane, Input::Client { request, command: Command::Get { key: key.clone() }, door })),
                 _ => return,
             }
         }

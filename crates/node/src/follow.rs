@@ -2,22 +2,20 @@
 
 use std::sync::Arc;
 
-use blueprint::{
-    Birth, Blueprint, Breach, Bucket, BucketId, Change, Command as Proposal, Conduct, Epoch, Fate, Government,
-};
-use blueprint::{Instant, Member, Position, Rule, SlotSet, Term};
+use blueprint::{Birth, Blueprint, Breach, Bucket, BucketId, Conduct, Epoch, Instant};
 use phaser::{Fork, Founding, Image, Phaser, View};
 
-use crate::io::{BatchId, NodeRecord, Output};
-use crate::node::{Coming, Deferred, FollowUp, Node};
+use crate::io::{BatchId, Mail, NodeRecord, Output, Station};
+use crate::lane::{Coming, Deferred, FollowUp, Lane};
 use crate::replica::{Replica, Tables};
 
-impl<C: Conduct> Node<C> {
+impl<C: Conduct> Lane<C> {
     /// R11: a blueprint older than the newest acted on is ignored. A newer one is acted on in three steps, each durable before
     /// the next: the replicas that it names and that never were here come to be; its epoch is written down; its governments
     /// rule. So an epoch below a replica's incarnation proves that this replica never was.
-    pub(crate) fn on_blueprint(&mut self, now: Instant, blueprint: &Arc<Blueprint>) {
-        if blueprint.epoch <= self.blueprint.epoch || blueprint.epoch < self.epoch {
+    pub(crate) fn on_blueprint(&mut self, now: Instant, blueprint: &Arc<Blueprint>, out: &mut Vec<Output>) {
+        let older = blueprint.epoch < self.newest() && !C::breaks(Breach::OlderBlueprintAccepted);
+        if older || blueprint.epoch == self.blueprint.epoch || blueprint.epoch < self.blueprint.epoch {
             return;
         }
         if let Some(coming) = &mut self.coming {
@@ -27,33 +25,30 @@ impl<C: Conduct> Node<C> {
             }
             return;
         }
-        let founded = !self.take_parts(now, blueprint).is_empty();
+        if blueprint.epoch <= self.epoch {
+            return self.act_on(now, blueprint, out); // written down by an earlier life
+        }
         let after = self.open_batch();
         self.coming = Some(Coming { blueprint: Arc::clone(blueprint), after, recorded: false, behind: None });
-        if !founded {
-            self.record_epoch();
-        }
+        self.react(now, out);
     }
 
-    fn record_epoch(&mut self) {
-        let Some(coming) = &self.coming else { return };
-        let after = self.write(NodeRecord::Epoch(coming.blueprint.epoch));
-        self.coming = self.coming.take().map(|c| Coming { after, recorded: true, ..c });
+    pub(crate) fn record_epoch(&mut self) {
+        let Some(coming) = self.coming.take_if(|coming| !coming.recorded) else { return };
+        let after = self.write(NodeRecord::Epoch { lane: self.lane, epoch: coming.blueprint.epoch });
+        self.coming = Some(Coming { after, recorded: true, ..coming });
     }
 
     pub(crate) fn on_coming_written(&mut self, now: Instant, upto: BatchId, out: &mut Vec<Output>) {
-        match self.coming.take_if(|coming| coming.after <= upto) {
-            Some(coming) if coming.recorded => {
-                self.act_on(now, &coming.blueprint, out);
-                if let Some(behind) = coming.behind {
-                    self.on_blueprint(now, &behind);
-                }
+        let Some(coming) = &self.coming else { return };
+        if !coming.recorded {
+            return self.react(now, out); // what it brought about may be durable now
+        }
+        if let Some(coming) = self.coming.take_if(|coming| coming.after <= upto) {
+            self.act_on(now, &coming.blueprint, out);
+            if let Some(behind) = coming.behind {
+                self.on_blueprint(now, &behind, out);
             }
-            Some(coming) => {
-                self.coming = Some(coming);
-                self.record_epoch();
-            }
-            None => {}
         }
     }
 
@@ -62,84 +57,22 @@ impl<C: Conduct> Node<C> {
             return;
         }
         self.epoch = self.epoch.max(blueprint.epoch);
+        self.ahead.clear();
         self.blueprint = Arc::clone(blueprint);
         if C::breaks(Breach::ParentErasedBeforeFork) {
             self.erase_unnamed(now, out);
         }
         self.decide_deferred(now, out);
-        for bucket in self.replicas.keys().copied().collect::<Vec<_>>() {
-            self.govern(now, bucket, out);
-        }
-        out.push(Output::Echo(blueprint.epoch));
-    }
-
-    /// Everything that the blueprint names this node for must be here, or come to be.
-    pub(crate) fn take_parts(&mut self, now: Instant, blueprint: &Blueprint) -> Vec<BucketId> {
-        let mut taken = Vec::new();
-        for bucket in blueprint.buckets.values() {
-            if !self.replicas.contains_key(&bucket.id)
-                && let Some(government) = bucket.government()
-                && let Some(named) = government.named(self.id)
-            {
-                self.take_part(now, bucket, government, named);
-                taken.extend(self.replicas.contains_key(&bucket.id).then_some(bucket.id));
-            }
-        }
-        taken
-    }
-
-    /// A replica of this child will be made of what is here.
-    fn awaits_fork(&self, child: &Bucket) -> bool {
-        let Birth::Split { at, .. } = child.birth else { return false };
-        self.replicas.values().any(|r| r.phaser.awaits_split(child.id, at))
-            || self.deferred.iter().any(|d| (d.fork.child, d.fork.at) == (child.id, at))
-    }
-
-    /// Named, and nothing here.
-    fn take_part(&mut self, now: Instant, bucket: &Bucket, government: &Government, named: Member) {
-        // An heir that never was holds all that was ever acknowledged, too: nothing.
-        let is_member = government.is_member(named) || government.heirs.contains(&named);
-        let is_candidate = government.candidates.contains(&named);
-        let lost = self.lost.get(&bucket.id).is_some_and(|l| l.incarnation == named.incarnation)
-            && !C::breaks(Breach::ErasedKeepsIncarnation);
-        let parent_here = self.awaits_fork(bucket);
-        let first = bucket.birth == Birth::First && self.epoch.0 < named.incarnation.0;
-        if lost {
-            return; // it says so in its upkeep, and comes back under another incarnation (R10)
-        }
-        if is_member && (first || C::breaks(Breach::WipedDiskRejoins) || C::breaks(Breach::ErasedKeepsIncarnation)) {
-            let base = Position::default();
-            self.found_empty(now, bucket, named, Term(0), base, bucket.slots.clone());
-        } else if is_member && C::breaks(Breach::ChildStartsEmpty) {
-            if let Birth::Split { at, .. } = bucket.birth {
-                self.found_empty(now, bucket, named, at.term, at, bucket.slots.clone());
-            }
-        } else if is_candidate && !is_member && !parent_here {
-            self.found_empty(now, bucket, named, Term(0), Position::default(), SlotSet::empty());
-        }
-    }
-
-    /// `whole` are the slots that are known to be empty; the others are missing.
-    fn found_empty(
-        &mut self,
-        now: Instant,
-        bucket: &Bucket,
-        me: Member,
-        promised: Term,
-        base: Position,
-        whole: SlotSet,
-    ) {
-        let image = Image { as_of: base.index, covered: whole, ..Image::default() };
-        let owned = bucket.slots.clone();
-        let founding = Founding { me, promised, base, clock: 0, owned, image, abstain_until: Instant::ZERO };
-        self.found(now, bucket.id, founding, Tables::default());
+        self.react(now, out);
+        self.tell_rows(out);
+        out.push(Output::Mail { to: Station::Desk, mail: Mail::Acted(Arc::clone(&self.blueprint)) });
     }
 
     pub(crate) fn found(&mut self, now: Instant, bucket: BucketId, founding: Founding, tables: Tables) {
         let seed = self.draw();
         let phaser = Phaser::found(self.config.phaser.clone(), founding, seed, now);
         self.lost.remove(&bucket);
-        self.replicas.insert(bucket, Replica { phaser, tables });
+        self.replicas.insert(bucket, Replica { phaser, tables, unborn: Some(self.open_batch()), heard: now });
         self.touch(bucket);
         if let Some((micros, at)) = self.wall {
             let micros = micros + now.since(at).as_micros() as u64;
@@ -152,7 +85,7 @@ impl<C: Conduct> Node<C> {
         let blueprint = Arc::clone(&self.blueprint);
         if let Some(view) = self.view(&blueprint, bucket) {
             self.drive(now, bucket, phaser::Input::View(view), out);
-        } else if Self::unnamed_in(&blueprint, bucket, self.id).is_some() {
+        } else if Self::unnamed_in(&blueprint, bucket, self.node).is_some() {
             self.drive(now, bucket, phaser::Input::Retire, out); // removed: it serves nobody any more
         }
     }
@@ -186,7 +119,7 @@ impl<C: Conduct> Node<C> {
         }
         // Whether the child has a place here, and under which name, must be judged by a blueprint that is at least as new
         // as what the parent's phaser knows, and as what this node once acted on: it may have had its time already.
-        let needs = self.epoch.max(replica_epoch).max(Epoch(1));
+        let needs = self.newest().max(replica_epoch).max(Epoch(1));
         if self.blueprint.epoch < needs {
             return self.deferred.push(Deferred { parent, fork, tables, needs });
         }
@@ -219,7 +152,7 @@ impl<C: Conduct> Node<C> {
             if registered.birth != (Birth::Split { parent, at: fork.at }) {
                 return false; // of the same name, and another
             }
-            match registered.government().and_then(|g| g.named(self.id)) {
+            match registered.government().and_then(|g| g.named(self.node)) {
                 Some(named) => me = named,
                 None => return false, // its place is elsewhere by now
             }
@@ -239,31 +172,6 @@ impl<C: Conduct> Node<C> {
     pub(crate) fn on_child_durable(&mut self, now: Instant, bucket: BucketId, out: &mut Vec<Output>) {
         if let Some(parent) = self.forking.remove(&bucket) {
             self.drive(now, parent, phaser::Input::Forked { child: bucket }, out);
-        }
-    }
-
-    /// R10: named, but the data is gone (or never came to be): says so, and returns under a new incarnation.
-    pub(crate) fn report_lost(&mut self, out: &mut Vec<Output>) {
-        for bucket in self.blueprint.buckets.values() {
-            let Rule::Governed(government) = &bucket.rule else { continue };
-            let Some(named) = government.named(self.id) else { continue };
-            let held = self.replicas.get(&bucket.id).is_some_and(|r| r.phaser.me().incarnation == named.incarnation);
-            let fork_comes = self.awaits_fork(bucket);
-            if held || fork_comes {
-                continue;
-            }
-            let change = if government.secondaries.contains(&named) {
-                Change::Dismiss { secondary: named, fate: Fate::Lost }
-            } else if government.primary == named {
-                let Some(to) = government.secondaries.first().or(government.heirs.first()).copied() else { continue };
-                Change::Usurp { to, fate: Fate::Lost }
-            } else if government.heirs.contains(&named) {
-                Change::Disown { heir: named }
-            } else {
-                Change::Drop { candidate: named }
-            };
-            let (bucket, replaces) = (bucket.id, government.term);
-            out.push(Output::Propose(Proposal::Succeed { bucket, replaces, change }));
         }
     }
 }

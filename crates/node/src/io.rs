@@ -1,13 +1,31 @@
-//! The only ways in and out of a node.
+//! The only ways in and out of a node, and between its stations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use blueprint::{
-    Blueprint, BucketId, Command as Proposal, Epoch, Incarnation, Instant, NodeId, Position, SlotSet, Term,
+    Blueprint, BucketId, Command as Proposal, Epoch, Incarnation, Instant, LaneId, MetaState, NodeId, Position,
+    Refusal, Report,
 };
 use phaser::{Durable, Envelope, Event, Record};
+use reactor::coordinator::{self, Order};
+use reactor::{BucketRow, Directory};
 use values::{Command, Reply};
+
+/// A part of a node that runs by itself, and hears of the others only by mail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Station {
+    /// Speaks for the whole node: its directory, its coordinator.
+    Desk,
+    /// Has buckets, and connections of clients.
+    Lane(u16),
+}
+
+impl Station {
+    pub fn of_bucket(bucket: BucketId, lanes: u16) -> Self {
+        Self::Lane(LaneId::of_bucket(bucket, lanes).number)
+    }
+}
 
 /// A client's request, named by the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,6 +34,13 @@ pub struct RequestId(pub u64);
 /// Names a batch for the journal; `Written` covers all up to one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchId(pub u64);
+
+/// A request that was passed on to another node: by which lane, and which of its requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HopId {
+    pub lane: u16,
+    pub number: u64,
+}
 
 /// Where a request came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,30 +64,25 @@ pub enum Input {
     },
     /// A blueprint that somebody pushed; possibly an old one.
     Blueprint(Arc<Blueprint>),
-    /// The answer to `ReadMeta`: a linearizable read, begun after it was asked for, and who has echoed what.
+    /// The answer to `ReadMeta`: a linearizable read, begun after it was asked for.
     MetaRead {
         id: u64,
-        blueprint: Arc<Blueprint>,
-        echoes: Arc<BTreeMap<NodeId, Epoch>>,
+        state: Arc<MetaState>,
     },
     /// A proposal was refused.
     Rejected {
-        bucket: BucketId,
-        term: Term,
+        command: Proposal,
+        why: Refusal,
     },
     /// A read whose lease ran out before its answer could leave.
     Late {
         origin: Origin,
+        home: u16,
         command: Command,
     },
-    HandOver {
-        bucket: BucketId,
-        to: NodeId,
-    },
-    Split {
-        bucket: BucketId,
-        child: BucketId,
-        slots: SlotSet,
+    Mail {
+        from: Station,
+        mail: Mail,
     },
     Written {
         upto: BatchId,
@@ -88,19 +108,27 @@ pub enum Output {
         origin: Origin,
         answer: Answer,
     },
-    /// May leave only until `good_until`, by a clock reading taken after this; else it comes back as `Late`.
+    /// Good if a clock reading taken after this, by the lane that says it and before it says anything else, is below `good_until`;
+    /// then it may take its time to leave from lane `home`, to which it goes as one of its `Mail::Answers`. Else it comes back as
+    /// `Late`.
     Read {
         origin: Origin,
+        home: u16,
         command: Command,
         answer: Answer,
         good_until: Instant,
     },
+    /// To another station of this node. Nothing is lost on the way, and nothing overtaken.
+    Mail {
+        to: Station,
+        mail: Mail,
+    },
     Propose(Proposal),
+    /// What its coordinator says about the others; for the meta group, like a proposal.
+    Report(Report),
     ReadMeta {
         id: u64,
     },
-    /// This node acts on that epoch now.
-    Echo(Epoch),
     /// A replica was erased (R11).
     Erased {
         bucket: BucketId,
@@ -116,7 +144,44 @@ pub enum Output {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
     Client(RequestId),
-    Hop { node: NodeId, id: u64 },
+    Hop { node: NodeId, id: HopId },
+}
+
+#[derive(Clone, Debug)]
+pub enum Mail {
+    /// From the desk: somebody pushed this, possibly an old one.
+    Blueprint(Arc<Blueprint>),
+    /// From the desk: what the others say about themselves.
+    Directory(Arc<Directory>),
+    /// From the desk: a coordinator wants this.
+    Order(Order),
+    /// To the desk: this is acted on here.
+    Acted(Arc<Blueprint>),
+    /// To the desk, with every upkeep: this lane runs.
+    Beat,
+    /// To the desk: the replicas of this lane, all of them.
+    Rows(BTreeMap<BucketId, BucketRow>),
+    /// For buckets of that lane, from clients of this one.
+    Requests(Vec<Passed>),
+    /// And what became of them.
+    Answers(Vec<Answered>),
+}
+
+/// A request that came in at one lane and belongs to a bucket of another.
+#[derive(Clone, Debug)]
+pub struct Passed {
+    pub origin: Origin,
+    /// The lane that its answer leaves from.
+    pub home: u16,
+    pub command: Command,
+    pub door: Door,
+    pub hops: u8,
+}
+
+#[derive(Clone, Debug)]
+pub struct Answered {
+    pub origin: Origin,
+    pub answer: Answer,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -132,28 +197,64 @@ pub enum Answer {
     Uncertain,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerMessage {
     Bucket {
         bucket: BucketId,
         envelope: Envelope,
     },
-    /// A request passed on to the primary.
+    /// A request passed on to the primary of that bucket.
     Hop {
-        id: u64,
+        id: HopId,
+        bucket: BucketId,
         hops: u8,
         command: Command,
     },
     HopAnswer {
-        id: u64,
+        id: HopId,
         answer: Answer,
     },
+    /// From a coordinator: is anybody there, and what of these buckets?
+    Probe {
+        round: u64,
+        about: Vec<BucketId>,
+    },
+    Probed {
+        round: u64,
+        answer: coordinator::Answer,
+    },
+    /// A blueprint, possibly an old one.
+    Push(Arc<Blueprint>),
+    /// That epoch is acted on here.
+    Echoed(Epoch),
+    Order(Order),
+    /// What nodes say about themselves.
+    Directory(registrar::Envelope),
+}
+
+impl PeerMessage {
+    /// Who takes it in, in a node of so many lanes.
+    pub fn station(&self, lanes: u16) -> Station {
+        match self {
+            Self::Bucket { bucket, .. } | Self::Hop { bucket, .. } => Station::of_bucket(*bucket, lanes),
+            Self::HopAnswer { id, .. } => Station::Lane(id.lane),
+            Self::Probe { .. }
+            | Self::Probed { .. }
+            | Self::Push(_)
+            | Self::Echoed(_)
+            | Self::Order(_)
+            | Self::Directory(_) => Station::Desk,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NodeRecord {
-    /// The newest epoch acted on (R11).
-    Epoch(Epoch),
+    /// The newest epoch that a lane acts on (R11).
+    Epoch {
+        lane: LaneId,
+        epoch: Epoch,
+    },
     Bucket {
         bucket: BucketId,
         record: Record,
@@ -166,9 +267,18 @@ pub enum NodeRecord {
 /// What a node finds in its data directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeDurable {
-    pub epoch: Epoch,
+    /// The newest epoch acted on for each family of buckets, whichever lane had it. None is 0.
+    pub epochs: BTreeMap<u64, Epoch>,
     pub replicas: BTreeMap<BucketId, Durable>,
     /// Replicas that are known to have been here and are damaged beyond use (R10).
+    pub lost: BTreeMap<BucketId, Lost>,
+}
+
+/// The part of it that one lane goes on with.
+#[derive(Clone, Debug, Default)]
+pub struct LaneDurable {
+    pub epochs: BTreeMap<u64, Epoch>,
+    pub replicas: BTreeMap<BucketId, Durable>,
     pub lost: BTreeMap<BucketId, Lost>,
 }
 
@@ -182,7 +292,12 @@ pub struct Lost {
 impl NodeDurable {
     pub fn absorb(&mut self, record: &NodeRecord) {
         match record {
-            NodeRecord::Epoch(epoch) => self.epoch = self.epoch.max(*epoch),
+            NodeRecord::Epoch { lane, epoch } => {
+                for family in lane.families() {
+                    let known = self.epochs.entry(family).or_default();
+                    *known = (*known).max(*epoch);
+                }
+            }
             NodeRecord::Erase { bucket } => {
                 self.replicas.remove(bucket);
             }
@@ -196,5 +311,21 @@ impl NodeDurable {
                 }
             },
         }
+    }
+
+    /// To each lane its own, however many they were before.
+    pub fn deal(self, lanes: u16) -> Vec<LaneDurable> {
+        let mut dealt = vec![LaneDurable::default(); usize::from(lanes)];
+        let of = |bucket| usize::from(LaneId::of_bucket(bucket, lanes).number);
+        for (family, epoch) in self.epochs {
+            dealt[of(BucketId(family))].epochs.insert(family, epoch);
+        }
+        for (bucket, durable) in self.replicas {
+            dealt[of(bucket)].replicas.insert(bucket, durable);
+        }
+        for (bucket, lost) in self.lost {
+            dealt[of(bucket)].lost.insert(bucket, lost);
+        }
+        dealt
     }
 }

@@ -1,12 +1,24 @@
 //! One node, composed of the cores: routing, hops, backlog, backfill; still without IO.
 
+mod coordinate;
+mod desk;
+mod directory;
 mod erase;
+mod facts;
 mod follow;
 mod io;
+mod lane;
 mod node;
+mod pass;
+mod react;
 mod replica;
 mod request;
 
-pub use io::{Answer, BatchId, Door, Input, Lost, NodeDurable, NodeRecord, Origin, Output, PeerMessage, RequestId};
-pub use node::{Config, Node};
+pub use desk::Desk;
+pub use io::{
+    Answer, Answered, BatchId, Door, HopId, Input, LaneDurable, Lost, Mail, NodeDurable, NodeRecord, Origin, Output,
+    Passed, PeerMessage, RequestId, Station,
+};
+pub use lane::Lane;
+pub use node::{Config, Life, Node};
 pub use replica::Tables;

@@ -1,30 +1,36 @@
-//! One node, without its sockets and disks: replicas, the blueprint that it follows, and the requests that pass through.
-//!
-//! Everything that comes out of a phaser is carried out at once and in order, so that a table is always exactly as its
-//! phaser believes it to be.
+//! A whole node: its desk and its lanes. In the product each station is a thread of its own and this is not used; it is for those
+//! who look at a node as one thing.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use blueprint::{Blueprint, BucketId, Command as Proposal, Conduct, Epoch, Instant, NodeId, Slot};
-use phaser::{Fork, Outbox, Phaser, Record, Ticket, WriteId};
+use blueprint::{Blueprint, BucketId, Conduct, CoordinatorId, Index, Instant, LaneId, NodeId, Slot};
+use bytes::Bytes;
+use phaser::Phaser;
+use reactor::coordinator::{self, Coordinator};
+use reactor::{Directory, NodeRow, Sighting, Standing};
+use registrar::Registrar;
 
-use crate::erase::Unneeded;
-use crate::io::{Answer, BatchId, Input, Lost, NodeDurable, NodeRecord, Output, PeerMessage};
-use crate::replica::{Replica, Tables};
-use crate::request::Pending;
+use crate::desk::{Desk, ROW_LIFE};
+use crate::io::{Input, NodeDurable, Output, Station};
+use crate::lane::Lane;
 
 #[derive(Clone, Debug)]
 pub struct Config {
     pub phaser: phaser::Config,
     /// How often a node looks after what nobody else wakes it for.
     pub upkeep: Duration,
-    /// A replica that nobody names is kept at least this long (R11).
-    pub grace: Duration,
+    /// What the reactor's rules wait by.
+    pub limits: reactor::Limits,
+    pub directory: registrar::Config,
+    /// How often a coordinator looks at every node.
+    pub round: Duration,
+    /// Who has not answered a coordinator for this long is silent.
+    pub silence: Duration,
     /// How long a hop may stay unanswered.
     pub hop_patience: Duration,
-    /// Requests under way in this node; beyond this they are refused.
+    /// Requests under way in a lane; beyond this they are refused.
     pub most_requests: usize,
     /// How often a request may be passed on before it is refused: views differ for a moment, not for long.
     pub most_hops: u8,
@@ -37,7 +43,10 @@ impl Default for Config {
         Self {
             phaser: phaser::Config::default(),
             upkeep: Duration::from_millis(250),
-            grace: Duration::from_millis(1000),
+            limits: reactor::Limits::default(),
+            directory: registrar::Config { longest_life: 2 * ROW_LIFE, ..registrar::Config::default() },
+            round: Duration::from_millis(250),
+            silence: Duration::from_millis(1500),
             hop_patience: Duration::from_millis(2500),
             most_requests: 65_536,
             most_hops: 4,
@@ -47,154 +56,84 @@ impl Default for Config {
 }
 
 impl Config {
+    pub(crate) fn coordinator_of(&self, node: NodeId) -> coordinator::Config {
+        let defaults = coordinator::Config::of(CoordinatorId(node.0));
+        coordinator::Config { period: self.round, patience: self.silence, ..defaults }
+    }
+
     /// What a set of numbers must satisfy; the text says which one to change.
     pub fn check(&self) -> Result<(), &'static str> {
-        if self.grace < self.phaser.lease + self.phaser.margin {
+        self.limits.check()?;
+        self.directory.check()?;
+        self.coordinator_of(NodeId(0)).check()?;
+        if self.limits.grace < self.phaser.lease + self.phaser.margin {
             return Err("grace must be at least lease + margin: erasing a replica forgets what it granted");
         }
         self.phaser.check()
     }
 }
 
+/// One start of a node's process.
+#[derive(Clone, Copy, Debug)]
+pub struct Life {
+    /// Higher than that of any earlier start of this node, and not 0.
+    pub number: u64,
+    pub seed: u64,
+    /// What the wall clock says, in microseconds since 1970; it may be wrong.
+    pub wall: u64,
+}
+
 #[derive(Debug)]
 pub struct Node<C> {
-    pub(crate) id: NodeId,
-    pub(crate) config: Config,
-    /// The newest epoch acted on, durably; a blueprint older than this is ignored (R11).
-    pub(crate) epoch: Epoch,
-    pub(crate) blueprint: Arc<Blueprint>,
-    /// Newer, and on its way to be acted on.
-    pub(crate) coming: Option<Coming>,
-    pub(crate) replicas: BTreeMap<BucketId, Replica<C>>,
-    pub(crate) lost: BTreeMap<BucketId, Lost>,
-    /// Forks whose child is not durable yet: child → parent.
-    pub(crate) forking: BTreeMap<BucketId, BucketId>,
-    /// Forks that wait until it is known whether the child has a place here.
-    pub(crate) deferred: Vec<Deferred>,
-    pub(crate) unneeded: BTreeMap<BucketId, Unneeded>,
-    pub(crate) requests: BTreeMap<Ticket, Pending>,
-    pub(crate) hops: BTreeMap<u64, crate::request::Hopping>,
-    pub(crate) next_ticket: u64,
-    /// Reads of the blueprint under way, and what they are for.
-    pub(crate) asked: BTreeMap<u64, Asked>,
-    pub(crate) next_ask: u64,
-    touched: BTreeSet<BucketId>,
-    batch: Vec<NodeRecord>,
-    open: BatchId,
-    /// The phasers' writes in each batch.
-    writing: VecDeque<(BatchId, BucketId, WriteId)>,
-    pub(crate) wall: Option<(u64, Instant)>,
-    pub(crate) upkeep_at: Instant,
-    scratch: Outbox,
-    seed: u64,
-}
-
-/// A blueprint that waits for the disk: first for the replicas that it brought about, then for its epoch.
-#[derive(Clone, Debug)]
-pub(crate) struct Coming {
-    pub(crate) blueprint: Arc<Blueprint>,
-    pub(crate) after: BatchId,
-    pub(crate) recorded: bool,
-    /// The newest that came since.
-    pub(crate) behind: Option<Arc<Blueprint>>,
-}
-
-/// A fork that waits until a blueprint of at least that epoch is acted on.
-#[derive(Clone, Debug)]
-pub(crate) struct Deferred {
-    pub(crate) parent: BucketId,
-    pub(crate) fork: Fork,
-    pub(crate) tables: Tables,
-    pub(crate) needs: Epoch,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Asked {
-    Phaser { bucket: BucketId, nonce: u64 },
-    Erase { bucket: BucketId },
+    id: NodeId,
+    desk: Desk<C>,
+    lanes: Vec<Lane<C>>,
 }
 
 impl<C: Conduct> Node<C> {
+    /// At least one lane, at most as many as there are families of buckets.
     pub fn recover(
         id: NodeId,
-        config: Config,
+        config: &Config,
+        lanes: u16,
         durable: NodeDurable,
-        seed: u64,
+        life: Life,
         now: Instant,
-        out: &mut Vec<Output>,
+        out: &mut Vec<(Station, Output)>,
     ) -> Self {
-        let mut node = Self {
-            id,
-            epoch: durable.epoch,
-            blueprint: Arc::new(Blueprint::new()),
-            coming: None,
-            replicas: BTreeMap::new(),
-            lost: durable.lost,
-            forking: BTreeMap::new(),
-            deferred: Vec::new(),
-            unneeded: BTreeMap::new(),
-            requests: BTreeMap::new(),
-            hops: BTreeMap::new(),
-            next_ticket: seed >> 1, // an answer meant for an earlier process must not find its number here
-            asked: BTreeMap::new(),
-            next_ask: 0,
-            touched: BTreeSet::new(),
-            batch: Vec::new(),
-            open: BatchId(1),
-            writing: VecDeque::new(),
-            wall: None,
-            upkeep_at: now + config.upkeep,
-            scratch: Outbox::default(),
-            seed,
-            config,
-        };
-        // All replicas first: a fork must see whether its child is there.
-        let held = durable.replicas.iter().map(|(bucket, durable)| (*bucket, durable.origin));
-        let children: Vec<_> = held.chain(node.lost.iter().map(|(bucket, lost)| (*bucket, lost.origin))).collect();
-        let mut outboxes = Vec::new();
-        for (bucket, durable) in durable.replicas {
-            let tables = Tables::recover(&durable);
-            let mut outbox = Outbox::default();
-            let phaser = Phaser::recover(node.config.phaser.clone(), durable, &children, node.draw(), now, &mut outbox);
-            node.replicas.insert(bucket, Replica { phaser, tables });
-            outboxes.push((bucket, outbox));
+        let desk = Desk::recover(id, lanes, config.clone(), life, now);
+        let mut recovered = Vec::new();
+        for (lane, durable) in LaneId::all(lanes).zip(durable.deal(lanes)) {
+            let mut said = Vec::new();
+            recovered.push(Lane::recover(id, lane, config.clone(), durable, life, now, &mut said));
+            out.extend(said.into_iter().map(|output| (Station::Lane(lane.number), output)));
         }
-        for (bucket, mut outbox) in outboxes {
-            node.carry_out(now, bucket, &mut outbox, out);
-        }
-        node
+        Self { id, desk, lanes: recovered }
     }
 
-    pub fn step(&mut self, now: Instant, input: Input, out: &mut Vec<Output>) {
-        match input {
-            Input::Peer { from, message } => self.on_peer(now, from, message, out),
-            Input::Client { request, command, door } => self.on_client(now, request, command, door, out),
-            Input::Blueprint(blueprint) => self.on_blueprint(now, &blueprint),
-            Input::MetaRead { id, blueprint, echoes } => self.on_meta_read(now, id, &blueprint, &echoes, out),
-            Input::Rejected { bucket, term } => self.drive(now, bucket, phaser::Input::Rejected { term }, out),
-            Input::Late { origin, command } => self.route(now, Pending::new(origin, command, 0), out),
-            Input::HandOver { bucket, to } => self.drive(now, bucket, phaser::Input::HandOver { to }, out),
-            Input::Split { bucket, child, slots } => {
-                // An id that is not reserved for it could never be registered, and nobody would be seated after it.
-                if self.blueprint.reserved.get(&child) == Some(&bucket) {
-                    self.drive(now, bucket, phaser::Input::Split { child, slots }, out);
+    /// A station that is not there hears nothing: a peer may remember more lanes than there are now.
+    pub fn step(&mut self, station: Station, now: Instant, input: Input, out: &mut Vec<Output>) {
+        match station {
+            Station::Desk => self.desk.step(now, input, out),
+            Station::Lane(number) => {
+                if let Some(lane) = self.lanes.get_mut(usize::from(number)) {
+                    lane.step(now, input, out);
                 }
             }
-            Input::Written { upto } => self.on_written(now, upto, out),
-            Input::Wall { micros } => self.on_wall(now, micros, out),
-            Input::Flush => self.on_flush(now, out),
-            Input::Wake => self.on_wake(now, out),
         }
     }
 
-    pub fn deadline(&self) -> Instant {
-        let phasers = self.replicas.values().filter_map(|r| r.phaser.deadline());
-        phasers.fold(self.upkeep_at, Instant::min)
+    pub fn deadline(&self, station: Station) -> Instant {
+        match station {
+            Station::Desk => self.desk.deadline(),
+            Station::Lane(number) => self.lanes.get(usize::from(number)).map_or(Instant::NEVER, Lane::deadline),
+        }
     }
 
-    pub fn check_invariants(&self) {
-        for replica in self.replicas.values() {
-            replica.phaser.check_invariants();
+    pub fn check_invariants(&self, station: Station) {
+        match station {
+            Station::Desk => self.desk.check_invariants(),
+            Station::Lane(number) => self.lanes.get(usize::from(number)).into_iter().for_each(Lane::check_invariants),
         }
     }
 
@@ -202,246 +141,72 @@ impl<C: Conduct> Node<C> {
         self.id
     }
 
-    pub fn epoch(&self) -> Epoch {
-        self.epoch
+    pub fn stations(&self) -> impl Iterator<Item = Station> + use<C> {
+        std::iter::once(Station::Desk).chain((0..self.lanes.len() as u16).map(Station::Lane))
     }
 
+    pub fn lanes(&self) -> &[Lane<C>] {
+        &self.lanes
+    }
+
+    /// What all its lanes act on.
     pub fn blueprint(&self) -> &Arc<Blueprint> {
-        &self.blueprint
+        self.desk.blueprint()
+    }
+
+    pub fn registrar(&self) -> &Registrar<C> {
+        &self.desk.registrar
+    }
+
+    /// The rows of an owner, and for how long they are good.
+    pub fn directory_rows(&self, now: Instant, owner: NodeId) -> BTreeMap<Bytes, (Bytes, Duration)> {
+        self.registrar().rows(now, owner).map(|found| (found.key, (found.value, found.left))).collect()
+    }
+
+    pub fn directory(&self) -> &Directory {
+        &self.desk.directory
+    }
+
+    pub fn coordinator(&self) -> &Coordinator<C> {
+        &self.desk.coordinator
+    }
+
+    fn lane_of(&self, bucket: BucketId) -> &Lane<C> {
+        &self.lanes[usize::from(LaneId::of_bucket(bucket, self.lanes.len() as u16).number)]
     }
 
     pub fn phasers(&self) -> impl Iterator<Item = (BucketId, &Phaser<C>)> {
-        self.replicas.iter().map(|(bucket, replica)| (*bucket, &replica.phaser))
+        self.lanes.iter().flat_map(Lane::phasers)
     }
 
     pub fn phaser(&self, bucket: BucketId) -> Option<&Phaser<C>> {
-        self.replicas.get(&bucket).map(|replica| &replica.phaser)
+        self.lane_of(bucket).phaser(bucket)
     }
 
     /// Each slot's table here: at which index it stands, and the fingerprint of what is in it. Empty tables are left out.
-    pub fn fingerprints(&self, bucket: BucketId) -> Vec<(Slot, blueprint::Index, u64)> {
-        let Some(replica) = self.replicas.get(&bucket) else { return Vec::new() };
-        let stands = |slot| replica.phaser.stands_at(slot);
-        replica.tables.iter().filter_map(|(slot, table)| Some((slot, stands(slot)?, table.fingerprint()))).collect()
+    pub fn fingerprints(&self, bucket: BucketId) -> Vec<(Slot, Index, u64)> {
+        self.lane_of(bucket).fingerprints(bucket)
     }
 
     /// The table of one slot, for whoever wants to see why two of them differ.
     pub fn table(&self, bucket: BucketId, slot: Slot) -> Option<&values::Table> {
-        self.replicas.get(&bucket)?.tables.get(slot)
+        self.lane_of(bucket).table(bucket, slot)
     }
 
-    /// Steps one phaser and carries out what it decided.
-    pub(crate) fn drive(&mut self, now: Instant, bucket: BucketId, input: phaser::Input, out: &mut Vec<Output>) {
-        let Some(replica) = self.replicas.get_mut(&bucket) else { return };
-        let mut outbox = std::mem::take(&mut self.scratch);
-        replica.phaser.step(now, input, &mut outbox);
-        self.touched.insert(bucket);
-        self.carry_out(now, bucket, &mut outbox, out);
-        self.scratch = outbox;
+    /// Everything that waits here, since when, and for what.
+    pub fn waits(&self) -> impl Iterator<Item = &Standing> {
+        self.lanes.iter().flat_map(Lane::waits)
     }
 
-    pub(crate) fn carry_out(&mut self, now: Instant, bucket: BucketId, outbox: &mut Outbox, out: &mut Vec<Output>) {
-        // What a step decided is finished before anything that follows from it begins.
-        let mut later = Vec::new();
-        for output in outbox.drain() {
-            self.carry_out_one(now, bucket, output, &mut later, out);
-        }
-        for follow_up in later {
-            match follow_up {
-                FollowUp::Phaser(input) => self.drive(now, bucket, input, out),
-                FollowUp::Route(pending) => self.route(now, pending, out),
-                FollowUp::Govern(child) => self.govern(now, child, out),
-            }
-        }
+    /// The same in words.
+    pub fn why(&self, now: Instant) -> Vec<String> {
+        self.lanes.iter().flat_map(|lane| lane.why(now)).collect()
     }
 
-    fn carry_out_one(
-        &mut self,
-        now: Instant,
-        bucket: BucketId,
-        output: phaser::Output,
-        later: &mut Vec<FollowUp>,
-        out: &mut Vec<Output>,
-    ) {
-        use phaser::Output as Out;
-        let Some(replica) = self.replicas.get_mut(&bucket) else { return };
-        match output {
-            Out::Send(envelope) => {
-                out.push(Output::Send { to: envelope.to.node, message: PeerMessage::Bucket { bucket, envelope } });
-            }
-            Out::Write { id, records } => {
-                self.batch.extend(records.into_iter().map(|record| NodeRecord::Bucket { bucket, record }));
-                self.writing.push_back((self.open, bucket, id));
-            }
-            Out::Save { id, mut image } => {
-                image.tables = replica.tables.encode(&image.replaced);
-                self.batch.push(NodeRecord::Bucket { bucket, record: Record::Save(image) });
-                self.writing.push_back((self.open, bucket, id));
-            }
-            Out::Apply { entry, ticket } => {
-                let reply = replica.tables.execute::<C>(&entry);
-                if let Some(ticket) = ticket {
-                    self.on_applied(ticket, reply, later, out);
-                }
-            }
-            Out::Serve { ticket, clock, good_until } => self.on_serve(bucket, ticket, clock, good_until, later, out),
-            Out::Refuse { ticket, why } => self.on_refused(ticket, why, out),
-            Out::Forward { ticket } => self.on_forward(ticket, later, out),
-            Out::Uncertain { ticket } => self.on_uncertain(ticket, later, out),
-            Out::Fork(fork) => self.on_fork(now, bucket, fork, later),
-            Out::Discard { slots } => replica.tables.discard(&slots),
-            Out::Install { image } => replica.tables.install(&image),
-            Out::SendImage { to, term, as_of, slots, bytes } => {
-                let image = replica.tables.image(&slots, as_of, bytes);
-                let size = image.tables.iter().map(|(_, table)| table.len()).sum();
-                later.push(FollowUp::Phaser(phaser::Input::ImageSent {
-                    to,
-                    slots: image.covered.clone(),
-                    bytes: size,
-                }));
-                let message = phaser::Message::Fill { term, image };
-                let envelope = phaser::Envelope { from: replica.phaser.me(), to, message };
-                out.push(Output::Send { to: to.node, message: PeerMessage::Bucket { bucket, envelope } });
-            }
-            Out::Propose { term, change } => {
-                out.push(Output::Propose(Proposal::Succeed { bucket, replaces: term, change }));
-            }
-            Out::Register { child, slots, at } => {
-                out.push(Output::Propose(Proposal::Register { parent: bucket, child, slots, at }));
-            }
-            Out::Ask { nonce } => {
-                let id = self.ask(Asked::Phaser { bucket, nonce });
-                out.push(Output::ReadMeta { id });
-            }
-            Out::Event(event) => out.push(Output::Event { bucket, event }),
-        }
-    }
-
-    fn on_peer(&mut self, now: Instant, from: NodeId, message: PeerMessage, out: &mut Vec<Output>) {
-        match message {
-            PeerMessage::Bucket { bucket, envelope } => {
-                if envelope.from.node != from {
-                    return;
-                }
-                if Tables::can_take(&envelope.message) {
-                    self.drive(now, bucket, phaser::Input::Message(envelope), out);
-                } else {
-                    out.push(Output::Event { bucket, event: phaser::Event::Dropped(phaser::Dropped::Malformed) });
-                }
-            }
-            PeerMessage::Hop { id, hops, command } => {
-                let origin = crate::io::Origin::Hop { node: from, id };
-                self.route(now, Pending::new(origin, command, hops), out);
-            }
-            PeerMessage::HopAnswer { id, answer } => self.on_hop_answer(now, id, answer, out),
-        }
-    }
-
-    fn on_written(&mut self, now: Instant, upto: BatchId, out: &mut Vec<Output>) {
-        while let Some((id, bucket, write)) = self.writing.front().copied() {
-            if id > upto {
-                break;
-            }
-            self.writing.pop_front();
-            // Only the last of a phaser's writes in this answer: it covers the others.
-            let more = self.writing.iter().any(|(i, b, _)| *i <= upto && *b == bucket);
-            if !more {
-                self.drive(now, bucket, phaser::Input::Written { upto: write }, out);
-                self.on_child_durable(now, bucket, out);
-            }
-        }
-        self.on_coming_written(now, upto, out);
-    }
-
-    fn on_wall(&mut self, now: Instant, micros: u64, out: &mut Vec<Output>) {
-        self.wall = Some((micros, now));
-        for bucket in self.replicas.keys().copied().collect::<Vec<_>>() {
-            self.drive(now, bucket, phaser::Input::Wall { micros }, out);
-        }
-    }
-
-    fn on_flush(&mut self, now: Instant, out: &mut Vec<Output>) {
-        while let Some(bucket) = self.touched.pop_first() {
-            self.drive(now, bucket, phaser::Input::Flush, out);
-            self.touched.remove(&bucket);
-        }
-        if !self.batch.is_empty() {
-            out.push(Output::Write { id: self.open, records: std::mem::take(&mut self.batch) });
-            self.open.0 += 1;
-        }
-    }
-
-    fn on_wake(&mut self, now: Instant, out: &mut Vec<Output>) {
-        let due = |r: &Replica<C>| r.phaser.deadline().is_some_and(|at| at <= now);
-        let woken: Vec<BucketId> = self.replicas.iter().filter(|(_, r)| due(r)).map(|(b, _)| *b).collect();
-        for bucket in woken {
-            self.drive(now, bucket, phaser::Input::Wake, out);
-        }
-        if now >= self.upkeep_at {
-            self.upkeep_at = now + self.config.upkeep;
-            self.expire_hops(now, out);
-            let blueprint = Arc::clone(&self.blueprint);
-            for bucket in self.take_parts(now, &blueprint) {
-                self.govern(now, bucket, out);
-            }
-            self.reap(now, out);
-            self.report_lost(out);
-            self.look_for_unneeded(now, out);
-        }
-    }
-
-    pub(crate) fn write(&mut self, record: NodeRecord) -> BatchId {
-        self.batch.push(record);
-        self.open
-    }
-
-    /// What an erased replica was writing must not count for one that comes after it.
-    pub(crate) fn forget_writes(&mut self, bucket: BucketId) {
-        self.writing.retain(|(_, b, _)| *b != bucket);
-        self.forking.retain(|child, parent| *child != bucket && *parent != bucket);
-    }
-
-    /// It will have something to write.
-    pub(crate) fn touch(&mut self, bucket: BucketId) {
-        self.touched.insert(bucket);
-    }
-
-    /// The batch that whatever is decided now will be part of.
-    pub(crate) fn open_batch(&self) -> BatchId {
-        self.open
-    }
-
-    pub(crate) fn ask(&mut self, what: Asked) -> u64 {
-        self.next_ask += 1;
-        self.asked.insert(self.next_ask, what);
-        // Questions whose answers were lost are asked again by whoever needs them; the old ones are forgotten.
-        while self.asked.len() > MOST_ASKED {
-            self.asked.pop_first();
-        }
-        self.next_ask
-    }
-
-    pub(crate) fn draw(&mut self) -> u64 {
-        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        self.seed ^ (self.seed >> 29)
-    }
-}
-
-/// Questions to the meta group that may be open at once: a few per bucket that changes.
-const MOST_ASKED: usize = 4096;
-
-/// What follows from an output, once the step that made it is carried out.
-pub(crate) enum FollowUp {
-    Phaser(phaser::Input),
-    Route(Pending),
-    Govern(BucketId),
-}
-
-impl From<phaser::Refusal> for Answer {
-    fn from(why: phaser::Refusal) -> Self {
-        match why {
-            phaser::Refusal::NoReplicas => Self::NoReplicas,
-            phaser::Refusal::Busy => Self::TryAgain,
-        }
+    /// What this node would say about itself in the directory, were it asked now.
+    pub fn sighting(&self) -> Sighting {
+        let node = NodeRow { echoed: self.blueprint().epoch, bytes: 0 };
+        let buckets = self.lanes.iter().flat_map(Lane::rows).collect();
+        Sighting { reachable: true, heard: Instant::ZERO, node, buckets }
     }
 }

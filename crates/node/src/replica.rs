@@ -2,15 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use blueprint::{Breach, Conduct, Index, Slot, SlotSet};
+use blueprint::{Breach, Conduct, Index, Instant, Slot, SlotSet};
 use bytes::Bytes;
 use phaser::{Durable, Entry, Image, Message, Payload, Phaser};
 use values::{Command, Reply, Stamp, Table};
+
+use crate::io::BatchId;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Replica<C> {
     pub(crate) phaser: Phaser<C>,
     pub(crate) tables: Tables,
+    /// The batch that it comes to be with, until that is written.
+    pub(crate) unborn: Option<BatchId>,
+    /// When the primary of its term last said a word to it.
+    pub(crate) heard: Instant,
 }
 
 /// The tables of a bucket, one per slot that is not empty.

@@ -1,12 +1,12 @@
 //! Requests on their way: to a phaser of this node, to the primary's node, or back to whoever asked.
 
-use blueprint::{Breach, BucketId, Conduct, Instant, KeyspaceId, NodeId, Slot};
+use blueprint::{Breach, BucketId, Conduct, Instant, KeyspaceId, LaneId, NodeId, Slot};
 use bytes::Bytes;
 use phaser::{Refusal, Ticket};
 use values::{Command, Read, Reply};
 
-use crate::io::{Answer, Door, Origin, Output, PeerMessage, RequestId};
-use crate::node::{FollowUp, Node};
+use crate::io::{Answer, Door, HopId, Origin, Output, Passed, PeerMessage, RequestId};
+use crate::lane::{FollowUp, Lane};
 use crate::replica::Replica;
 
 /// The keyspace that every connection works in so far.
@@ -14,33 +14,36 @@ const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(1);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
-    origin: Option<Origin>,
-    command: Command,
-    hops: u8,
-    door: Door,
+    pub(crate) origin: Option<Origin>,
+    pub(crate) command: Command,
+    pub(crate) hops: u8,
+    pub(crate) door: Door,
+    /// The lane that its answer leaves from.
+    pub(crate) home: u16,
     /// A read that waits for this reap to commit (R13).
-    then: Option<Box<Pending>>,
+    pub(crate) then: Option<Box<Pending>>,
 }
 
 /// A request that was passed on and not answered yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Hopping {
     origin: Origin,
+    home: u16,
     writes: bool,
     until: Instant,
 }
 
 impl Pending {
-    pub(crate) fn new(origin: Origin, command: Command, hops: u8) -> Self {
-        Self { origin: Some(origin), command, hops, door: Door::Any, then: None }
+    pub(crate) fn new(home: u16, origin: Origin, command: Command, hops: u8) -> Self {
+        Self { origin: Some(origin), command, hops, door: Door::Any, home, then: None }
     }
 
-    fn reap(key: Bytes, then: Option<Box<Self>>) -> Self {
-        Self { origin: None, command: Command::Reap { key }, hops: 0, door: Door::Any, then }
+    fn reap(home: u16, key: Bytes, then: Option<Box<Self>>) -> Self {
+        Self { origin: None, command: Command::Reap { key }, hops: 0, door: Door::Any, home, then }
     }
 }
 
-impl<C: Conduct> Node<C> {
+impl<C: Conduct> Lane<C> {
     pub(crate) fn on_client(
         &mut self,
         now: Instant,
@@ -50,10 +53,10 @@ impl<C: Conduct> Node<C> {
         out: &mut Vec<Output>,
     ) {
         let origin = Origin::Client(request);
-        if self.requests.len() + self.hops.len() >= self.config.most_requests {
+        if self.requests.len() + self.hops.len() + self.passed >= self.config.most_requests {
             return out.push(Output::Answer { origin, answer: Answer::TryAgain });
         }
-        self.route(now, Pending { door, ..Pending::new(origin, command, 0) }, out);
+        self.route(now, Pending { door, ..self.pending(origin, command, 0) }, out);
     }
 
     /// To whoever leads the slot, as far as this node knows.
@@ -64,16 +67,23 @@ impl<C: Conduct> Node<C> {
             return self.submit(now, bucket, slot, pending, out);
         }
         let Some(origin) = pending.origin else { return };
-        let primary = self.primary_of(slot).filter(|node| *node != self.id);
-        let answer = match (primary, pending.door) {
-            (Some(node), Door::Cluster) => Answer::Moved(node),
-            (Some(node), Door::Any) if pending.hops < self.config.most_hops => {
-                pending.hops += 1;
-                return self.hop(now, node, origin, pending, out);
+        let named = self.blueprint.bucket_of(DEFAULT_KEYSPACE, slot);
+        let named = named.and_then(|bucket| Some((bucket.id, bucket.government()?.primary.node)));
+        let may_go_on = pending.hops < self.config.most_hops;
+        pending.hops = pending.hops.saturating_add(1);
+        let answer = match (named, pending.door) {
+            (Some((bucket, node)), _) if node == self.node && !self.lane.holds(bucket) && may_go_on => {
+                let lane = LaneId::of_bucket(bucket, self.lane.of).number;
+                let Pending { command, hops, door, home, .. } = pending;
+                return self.pass(lane, Passed { origin, home, command, door, hops });
+            }
+            (Some((_, node)), Door::Cluster) if node != self.node => Answer::Moved(node),
+            (Some((bucket, node)), Door::Any) if node != self.node && may_go_on => {
+                return self.hop(now, node, bucket, origin, pending, out);
             }
             (Some(_) | None, _) => Answer::TryAgain,
         };
-        out.push(Output::Answer { origin, answer });
+        self.answer(pending.home, origin, answer, out);
     }
 
     fn leading(&self, slot: Slot) -> Option<BucketId> {
@@ -96,13 +106,9 @@ impl<C: Conduct> Node<C> {
     /// Named primary and not leading yet: its phaser may keep the request waiting.
     fn named_primary_here(&self, slot: Slot) -> Option<BucketId> {
         let bucket = self.blueprint.bucket_of(DEFAULT_KEYSPACE, slot)?;
-        let here = bucket.government()?.primary.node == self.id;
+        let here = bucket.government()?.primary.node == self.node;
         let ascends = self.replicas.get(&bucket.id)?.phaser.waits_for().is_some();
         (here && ascends && self.replicas[&bucket.id].phaser.owned().contains(slot)).then_some(bucket.id)
-    }
-
-    fn primary_of(&self, slot: Slot) -> Option<NodeId> {
-        Some(self.blueprint.bucket_of(DEFAULT_KEYSPACE, slot)?.government()?.primary.node)
     }
 
     fn submit(&mut self, now: Instant, bucket: BucketId, slot: Slot, pending: Pending, out: &mut Vec<Output>) {
@@ -128,30 +134,38 @@ impl<C: Conduct> Node<C> {
         self.replicas.insert(child, replica);
     }
 
-    fn hop(&mut self, now: Instant, node: NodeId, origin: Origin, pending: Pending, out: &mut Vec<Output>) {
+    fn hop(
+        &mut self,
+        now: Instant,
+        node: NodeId,
+        bucket: BucketId,
+        origin: Origin,
+        pending: Pending,
+        out: &mut Vec<Output>,
+    ) {
         self.next_ticket += 1;
-        let id = self.next_ticket;
+        let id = HopId { lane: self.lane.number, number: self.next_ticket };
+        let Pending { command, hops, home, .. } = pending;
         let until = now + self.config.hop_patience;
-        self.hops.insert(id, Hopping { origin, writes: pending.command.is_write(), until });
-        let message = PeerMessage::Hop { id, hops: pending.hops, command: pending.command };
+        self.hops.insert(id.number, Hopping { origin, home, writes: command.is_write(), until });
+        let message = PeerMessage::Hop { id, bucket, hops, command };
         out.push(Output::Send { to: node, message });
     }
 
-    pub(crate) fn on_hop_answer(&mut self, _now: Instant, id: u64, answer: Answer, out: &mut Vec<Output>) {
-        if let Some(hopping) = self.hops.remove(&id) {
-            out.push(Output::Answer { origin: hopping.origin, answer });
+    pub(crate) fn on_hop_answer(&mut self, id: HopId, answer: Answer, out: &mut Vec<Output>) {
+        if let Some(Hopping { origin, home, .. }) = self.hops.remove(&id.number) {
+            self.answer(home, origin, answer, out);
         }
     }
 
     /// R12: a write that was passed on and not answered may have happened.
     pub(crate) fn expire_hops(&mut self, now: Instant, out: &mut Vec<Output>) {
-        self.hops.retain(|_, hopping| {
-            if now >= hopping.until {
-                let answer = if hopping.writes { Answer::Uncertain } else { Answer::TryAgain };
-                out.push(Output::Answer { origin: hopping.origin, answer });
-            }
-            now < hopping.until
-        });
+        let late: Vec<u64> = self.hops.iter().filter(|(_, h)| now >= h.until).map(|(id, _)| *id).collect();
+        for id in late {
+            let Some(Hopping { origin, home, writes, .. }) = self.hops.remove(&id) else { continue };
+            let answer = if writes { Answer::Uncertain } else { Answer::TryAgain };
+            self.answer(home, origin, answer, out);
+        }
     }
 
     pub(crate) fn on_applied(
@@ -166,7 +180,7 @@ impl<C: Conduct> Node<C> {
             later.push(FollowUp::Route(*read));
         }
         if let (Some(origin), Some(reply)) = (pending.origin, reply) {
-            out.push(Output::Answer { origin, answer: Answer::Reply(reply) });
+            self.answer(pending.home, origin, Answer::Reply(reply), out);
         }
     }
 
@@ -180,33 +194,29 @@ impl<C: Conduct> Node<C> {
         out: &mut Vec<Output>,
     ) {
         let Some(pending) = self.requests.remove(&ticket) else { return };
-        let Some(origin) = pending.origin else { return };
         let Some(replica) = self.replicas.get(&bucket) else { return };
         let slot = pending.command.slot();
         let read = match replica.tables.get(slot) {
             Some(table) => table.read(clock, &pending.command),
             None => values::Table::new().read(clock, &pending.command),
         };
-        match read {
+        let reply = match read {
             Read::Expired(key) if !C::breaks(Breach::ExpiredAnsweredBeforeReap) => {
-                later.push(FollowUp::Route(Pending::reap(key, Some(Box::new(pending)))));
+                let reap = Pending::reap(pending.home, key, Some(Box::new(pending)));
+                return later.push(FollowUp::Route(reap));
             }
-            Read::Expired(_) => {
-                let answer = Answer::Reply(Reply::Nil);
-                out.push(Output::Read { origin, command: pending.command, answer, good_until });
-            }
-            Read::Reply(reply) => {
-                let answer = Answer::Reply(reply);
-                out.push(Output::Read { origin, command: pending.command, answer, good_until });
-            }
-        }
+            Read::Expired(_) => Reply::Nil,
+            Read::Reply(reply) => reply,
+        };
+        let Pending { origin: Some(origin), command, home, .. } = pending else { return };
+        out.push(Output::Read { origin, home, command, answer: Answer::Reply(reply), good_until });
     }
 
     pub(crate) fn on_refused(&mut self, ticket: Ticket, why: Refusal, out: &mut Vec<Output>) {
         let Some(pending) = self.requests.remove(&ticket) else { return };
         let origin = pending.origin.or_else(|| pending.then.and_then(|read| read.origin));
         if let Some(origin) = origin {
-            out.push(Output::Answer { origin, answer: why.into() });
+            self.answer(pending.home, origin, why.into(), out);
         }
     }
 
@@ -218,7 +228,7 @@ impl<C: Conduct> Node<C> {
         } else if pending.hops <= self.config.most_hops {
             later.push(FollowUp::Route(pending));
         } else if let Some(origin) = pending.origin {
-            out.push(Output::Answer { origin, answer: Answer::TryAgain });
+            self.answer(pending.home, origin, Answer::TryAgain, out);
         }
     }
 
@@ -227,7 +237,7 @@ impl<C: Conduct> Node<C> {
         if let Some(read) = pending.then {
             later.push(FollowUp::Route(*read));
         } else if let Some(origin) = pending.origin {
-            out.push(Output::Answer { origin, answer: Answer::Uncertain });
+            self.answer(pending.home, origin, Answer::Uncertain, out);
         }
     }
 
@@ -242,7 +252,7 @@ impl<C: Conduct> Node<C> {
             }
         }
         for (bucket, key) in expired {
-            let pending = Pending::reap(key, None);
+            let pending = Pending::reap(self.lane.number, key, None);
             self.submit(now, bucket, pending.command.slot(), pending, out);
         }
     }

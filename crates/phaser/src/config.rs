@@ -2,13 +2,16 @@
 
 use core::time::Duration;
 
+use blueprint::Instant;
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
     /// How long a lease lasts, counted from the sending of what was answered (R5).
     pub lease: Duration,
     /// Added to a lease by whoever granted it: clocks may run at rates that differ by a few percent.
     pub margin: Duration,
-    /// The tick of a primary: beacons, repeated frames, repeated proposals.
+    /// The tick of a primary: beacons, repeated frames, repeated proposals. Due at the multiples of this on the node's clock, so
+    /// that the beacons of all its buckets leave together, one frame per peer.
     pub beacon: Duration,
     /// An unanswered frame or proposal is repeated after this long.
     pub retry: Duration,
@@ -82,8 +85,27 @@ impl Config {
         Ok(())
     }
 
+    /// The first tick after `now`, never later than one beacon from there.
+    pub(crate) fn next_tick(&self, now: Instant) -> Instant {
+        let beacon = (self.beacon.as_micros() as u64).max(1);
+        Instant((now.0 / beacon + 1).saturating_mul(beacon))
+    }
+
     /// How long whoever granted a lease must not reign.
     pub(crate) fn abstention(&self) -> Duration {
         self.lease + self.margin
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_buckets_of_a_node_tick_together() {
+        let config = Config::default();
+        let tick = |micros| config.next_tick(Instant(micros)).0;
+        assert_eq!((tick(0), tick(1), tick(99_999)), (100_000, 100_000, 100_000));
+        assert_eq!((tick(100_000), tick(100_060)), (200_000, 200_000), "a wake that comes late moves nothing");
     }
 }

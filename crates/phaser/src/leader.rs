@@ -62,7 +62,7 @@ impl Leader {
             confirming: None,
             delays: BTreeMap::new(),
             announce: false,
-            tick_at: now + config.beacon,
+            tick_at: config.next_tick(now),
             propose_at: now,
             leased_before: false,
             borrowed: Instant::ZERO,
@@ -95,7 +95,7 @@ impl Leader {
         self.hand_over = HandOver::None;
         self.confirmed = Instant::ZERO;
         self.confirming = None;
-        self.tick_at = now + config.beacon;
+        self.tick_at = config.next_tick(now);
         self.propose_at = now;
     }
 
@@ -523,7 +523,7 @@ impl<C: Conduct> Phaser<C> {
         if now < leader.tick_at {
             return;
         }
-        leader.tick_at = now + self.config.beacon;
+        leader.tick_at = self.config.next_tick(now);
         for peer in &mut leader.peers {
             let upto = peer.upto.unwrap_or(Index(0));
             if upto == last {

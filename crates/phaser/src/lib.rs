@@ -21,6 +21,7 @@ mod peer;
 mod phaser;
 mod rule;
 mod split;
+mod standing;
 
 pub use clock::DataClock;
 pub use config::Config;
@@ -29,3 +30,4 @@ pub use io::{Dropped, Event, Fork, Input, Outbox, Output, Refusal, Ticket, View,
 pub use log::{Entry, Log, Payload};
 pub use message::{Envelope, Message, Progress};
 pub use phaser::{Founding, Phaser, Status};
+pub use standing::{Following, Growing, HandingOver, Leading, Parting, Standing};

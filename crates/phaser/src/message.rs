@@ -104,6 +104,11 @@ impl Message {
         }
     }
 
+    /// Only the primary of a term says this.
+    pub fn is_order(&self) -> bool {
+        matches!(self, Self::Prepare { .. } | Self::Beacon { .. } | Self::Begin { .. } | Self::Fill { .. })
+    }
+
     pub fn name(&self) -> &'static str {
         match self {
             Self::Prepare { .. } => "Prepare",

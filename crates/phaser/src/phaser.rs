@@ -454,7 +454,7 @@ impl<C: Conduct> Phaser<C> {
         self.missing().is_empty()
     }
 
-    pub(crate) fn missing(&self) -> SlotSet {
+    pub fn missing(&self) -> SlotSet {
         let here = self.as_of.keys();
         if self.unsaved.is_empty() && here == self.owned {
             return SlotSet::empty();

@@ -37,6 +37,8 @@ pub(crate) struct Census {
     /// How many candidates each node is catching up with. Only where there is somebody to fill them: a bucket that nobody leads
     /// would hold up the recovery of all others.
     candidates: BTreeMap<NodeId, usize>,
+    /// Buckets that have fewer copies than wanted, and a primary that is present, in their order.
+    short: Vec<BucketId>,
     /// What was decided in this very reaction.
     planned: RefCell<BTreeMap<NodeId, usize>>,
 }
@@ -49,12 +51,25 @@ impl Census {
             for part in government.members().chain(government.candidates.iter().copied()) {
                 *census.parts.entry(part.node).or_default() += 1;
             }
+            let wanted =
+                blueprint.buckets.get(&id).and_then(|b| blueprint.keyspaces.get(&b.keyspace)).map(|k| k.replicas);
+            let copies = government.size() + government.candidates.len();
+            if wanted.is_some_and(|wanted| copies < usize::from(wanted))
+                && blueprint.is_present(government.primary.node)
+            {
+                census.short.push(id);
+            }
             let is_led = may_lead(situation, government.primary, id);
             for candidate in government.candidates.iter().filter(|c| is_led && blueprint.is_present(c.node)) {
                 *census.candidates.entry(candidate.node).or_default() += 1;
             }
         }
         census
+    }
+
+    /// How many others that lost a copy come before this bucket.
+    pub(crate) fn place(&self, bucket: BucketId) -> usize {
+        self.short.partition_point(|other| *other < bucket)
     }
 
     pub(crate) fn parts(&self, node: NodeId) -> usize {

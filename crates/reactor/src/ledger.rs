@@ -4,17 +4,20 @@
 //! like the others.
 
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use blueprint::{BucketId, Instant};
+use blueprint::{Breach, BucketId, Conduct, Instant};
 
-use crate::reaction::{Act, Deed, Reaction, Wait, Whom, describe};
+use crate::reaction::{Act, Deed, EFFECT, Reaction, Wait, Whom, describe};
+use crate::words::proposal;
 
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     entries: BTreeMap<Key, Entry>,
+    noted: Instant,
 }
 
 /// Not whom, and not what exactly is lacking: as one after the other arrives it is still the same wait.
@@ -33,8 +36,32 @@ pub struct Standing {
 }
 
 impl Ledger {
-    pub fn note(&mut self, now: Instant, reaction: &Reaction) {
-        let mut before = core::mem::take(&mut self.entries);
+    pub fn note<C: Conduct>(&mut self, now: Instant, reaction: &Reaction) {
+        let before = core::mem::take(&mut self.entries);
+        let before = self.enter::<C>(now, reaction, before);
+        if C::breaks(Breach::WaitsKeptForEver) {
+            self.entries.extend(before);
+        }
+    }
+
+    /// The reaction to a blueprint that is on its way. What else was waited for still stands, by the one that is acted on: were it
+    /// struck out, a node whose blueprint changes again and again would never have waited for anything.
+    pub fn note_besides<C: Conduct>(&mut self, now: Instant, reaction: &Reaction) {
+        let before = self.entries.clone();
+        self.enter::<C>(now, reaction, before);
+    }
+
+    /// Answers what was known before and is not in this reaction.
+    fn enter<C: Conduct>(
+        &mut self,
+        now: Instant,
+        reaction: &Reaction,
+        mut before: BTreeMap<Key, Entry>,
+    ) -> BTreeMap<Key, Entry> {
+        self.noted = now;
+        if C::breaks(Breach::WaitsUntold) {
+            return BTreeMap::new();
+        }
         let mut enter = |wait: Wait, at_once: bool| {
             let key = (wait.bucket, wait.rule, wait.condition);
             let old = before.remove(&key);
@@ -48,6 +75,12 @@ impl Ledger {
         for act in &reaction.acts {
             enter(act.as_wait(), false);
         }
+        before
+    }
+
+    /// When it was last brought up to date.
+    pub fn noted(&self) -> Instant {
+        self.noted
     }
 
     /// Bucket by bucket, those of the node first.
@@ -71,18 +104,25 @@ impl Act {
     /// Done, and not seen to have happened.
     fn as_wait(&self) -> Wait {
         let (whom, lacks) = match &self.deed {
-            Deed::Found { .. } => (Whom::Disk, "the replica that it founds"),
-            Deed::Follow { .. } => (Whom::Disk, "the epoch to be written down"),
-            Deed::Govern { .. } | Deed::Retire { .. } => (Whom::Disk, "the replica to take notice"),
-            Deed::ReadMeta { .. } => (Whom::MetaGroup, "its read of the blueprint to be answered"),
-            Deed::Erase { .. } => (Whom::Disk, "the replica to be erased"),
-            Deed::Propose(_) => (Whom::MetaGroup, "its proposal to be accepted, or another one in its place"),
+            Deed::Found { bucket, member, .. } => {
+                (Whom::Disk, format!("{bucket} to be here, which it founds as {member}"))
+            }
+            Deed::Follow { epoch } => (Whom::Disk, format!("{epoch} to be written down")),
+            Deed::Govern { bucket, .. } => (Whom::Disk, format!("{bucket} to take notice of its government")),
+            Deed::Retire { bucket } => (Whom::Disk, format!("{bucket} to take notice that it was removed")),
+            Deed::ReadMeta { bucket } => {
+                (Whom::MetaGroup, format!("its read of the blueprint to be answered, because of {bucket}"))
+            }
+            Deed::Erase { bucket, incarnation } => (Whom::Disk, format!("{bucket} of {incarnation} to be erased")),
+            Deed::Propose(command) => {
+                (Whom::MetaGroup, format!("the meta group to accept {}, or another in its place", proposal(command)))
+            }
         };
         Wait {
             rule: self.rule,
             bucket: self.bucket,
-            condition: "what was done has taken effect",
-            lacks: lacks.into(),
+            condition: EFFECT,
+            lacks,
             because: "it was done, and is done again until its effect is seen",
             whom,
         }

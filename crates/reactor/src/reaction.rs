@@ -66,6 +66,9 @@ pub struct Wait {
     pub whom: Whom,
 }
 
+/// The condition of a wait for the effect of what was done: see the ledger.
+pub(crate) const EFFECT: &str = "what was done has taken effect";
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Whom {
     Node(NodeId),
@@ -97,10 +100,14 @@ pub fn react<C: Conduct>(situation: &Situation<'_>) -> Reaction {
 pub fn is_true<C: Conduct>(wait: &Wait, situation: &Situation<'_>) -> bool {
     let mut found = false;
     walk::<C>(situation, |rule, case| {
-        if rule.name == wait.rule && case.id == wait.bucket {
-            let needs = rule.needs.iter().filter(|need| need.condition == wait.condition);
-            found |= needs.filter_map(|need| (need.unmet)(case)).any(|unmet| unmet.whom.includes(&wait.whom));
+        if rule.name != wait.rule || case.id != wait.bucket {
+            return;
         }
+        // What was done has not taken effect as long as it would be done again.
+        let acts = || rule.deed.is_some() && rule.first_unmet(case).is_none();
+        let needs = rule.needs.iter().filter(|need| need.condition == wait.condition);
+        let unmet = needs.filter_map(|need| (need.unmet)(case)).any(|unmet| unmet.whom.includes(&wait.whom));
+        found |= unmet || (wait.condition == EFFECT && acts());
     });
     found
 }
@@ -120,8 +127,7 @@ fn walk<C: Conduct>(situation: &Situation<'_>, mut visit: impl FnMut(&Rule<C>, &
     if situation.blueprint.epoch < situation.epoch {
         return; // R11: old news are no news
     }
-    let held = situation.replicas.keys();
-    let buckets: BTreeSet<BucketId> = held.chain(situation.blueprint.buckets.keys()).copied().collect();
+    let buckets: BTreeSet<BucketId> = situation.replicas.keys().copied().chain(situation.described()).collect();
     for bucket in buckets {
         visit_case(About::Bucket, &Case::of_bucket(situation, &census, bucket));
     }

@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 
-use blueprint::{Blueprint, BucketId, Epoch, Incarnation, Instant, NodeId};
+use blueprint::{Blueprint, BucketId, Epoch, Incarnation, Instant, LaneId, NodeId};
 
 use crate::directory::Directory;
 use crate::holding::Holding;
@@ -12,9 +12,13 @@ use crate::marks::Marks;
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
     pub me: NodeId,
+    /// The thread of the node that asks: only its buckets are looked at.
+    pub lane: LaneId,
     pub now: Instant,
-    /// The newest epoch acted on, durably (R11).
+    /// The newest epoch acted on, durably (R11), by all families of buckets in this lane.
     pub epoch: Epoch,
+    /// Those that an earlier life acted on more for: it dealt them out to other lanes.
+    pub ahead: &'a BTreeMap<u64, Epoch>,
     /// The newest blueprint that is here: newer than `epoch` while it is on its way to be acted on.
     pub blueprint: &'a Blueprint,
     pub directory: &'a Directory,
@@ -26,6 +30,18 @@ pub struct Situation<'a> {
     pub marks: &'a Marks,
     pub read: Read<'a>,
     pub limits: &'a Limits,
+}
+
+impl Situation<'_> {
+    /// The newest epoch acted on for this bucket: what was named until then has been here.
+    pub(crate) fn epoch_of(&self, bucket: BucketId) -> Epoch {
+        self.ahead.get(&bucket.family()).copied().unwrap_or(self.epoch)
+    }
+
+    /// The buckets of this lane that the blueprint describes.
+    pub(crate) fn described(&self) -> impl Iterator<Item = BucketId> {
+        self.blueprint.buckets.keys().copied().filter(|bucket| self.lane.holds(*bucket))
+    }
 }
 
 /// The linearizable read of the blueprint that R11 asks for.
@@ -46,6 +62,9 @@ pub struct Limits {
     pub read_patience: Duration,
     /// A lost copy is replaced only after this long: most nodes come back by themselves, and backfill costs.
     pub recovery_delay: Duration,
+    /// So many recoveries as may be under way in the cluster begin together, the next ones this much later: nodes decide by
+    /// themselves, and would otherwise all begin at once.
+    pub recovery_pace: Duration,
     /// Candidates in the whole cluster beyond which no further recovery begins: they share the network with the clients.
     pub recoveries: usize,
     /// Candidates on one node beyond which no further one is sent there.
@@ -60,6 +79,7 @@ impl Default for Limits {
             grace: Duration::from_secs(1),
             read_patience: Duration::from_secs(1),
             recovery_delay: Duration::from_secs(30),
+            recovery_pace: Duration::from_secs(1),
             recoveries: 8,
             recoveries_per_node: 2,
             silence: Duration::from_secs(1),

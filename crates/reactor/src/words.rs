@@ -6,6 +6,8 @@ use alloc::vec::Vec;
 use core::fmt::Display;
 use core::time::Duration;
 
+use blueprint::{Change, Command};
+
 /// `n1`, `n1 and n2`, `n1, n2 and n3`.
 pub(crate) fn list<T: Display>(things: impl IntoIterator<Item = T>) -> String {
     let mut words: Vec<String> = things.into_iter().map(|t| t.to_string()).collect();
@@ -26,4 +28,43 @@ pub(crate) fn span(span: Duration) -> String {
 
 pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
+}
+
+/// What a proposal would change, so that "waits for the meta group to accept …" is a sentence.
+pub(crate) fn proposal(command: &Command) -> String {
+    match command {
+        Command::Succeed { bucket, replaces, change } => {
+            format!("{} in {bucket} (after {replaces})", self::change(change))
+        }
+        Command::Erased { bucket, holder } => format!("{bucket} erased by {holder}"),
+        Command::Register { parent, child, at, .. } => format!("{child}, split off {parent} at {at}"),
+        Command::Depart { node } => format!("the departure of {node}"),
+        Command::Return { node } => format!("the return of {node}"),
+        Command::Relieve { parts } => {
+            list(parts.iter().map(|p| format!("{} in {}", self::change(&p.change), p.bucket)))
+        }
+        Command::AdvanceOperation { id, from_step } => format!("step {from_step} of {id} as done with"),
+        Command::AddNode { .. }
+        | Command::RemoveNode { .. }
+        | Command::CreateKeyspace { .. }
+        | Command::RemoveKeyspace { .. }
+        | Command::ReserveBucket { .. }
+        | Command::StartOperation { .. }
+        | Command::PauseOperation { .. }
+        | Command::ResumeOperation { .. }
+        | Command::CancelOperation { .. } => format!("{command:?}"),
+    }
+}
+
+pub(crate) fn change(change: &Change) -> String {
+    match change {
+        Change::Enlist { node } => format!("{node} as candidate"),
+        Change::Drop { candidate } => format!("{candidate} as candidate no longer"),
+        Change::Seat { candidate, .. } => format!("{candidate} as member"),
+        Change::Dismiss { secondary, .. } => format!("{secondary} as member no longer"),
+        Change::HandOver { to, .. } | Change::Usurp { to, .. } => format!("{to} as primary"),
+        Change::Renew { primary } => format!("{primary} as primary anew"),
+        Change::Disown { heir } => format!("{heir} as heir no longer"),
+        Change::SetMinInSync { min } => format!("a minimum of {min}"),
+    }
 }

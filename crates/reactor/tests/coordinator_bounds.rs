@@ -37,7 +37,7 @@ fn meddle(state: &mut MetaState, now: Instant, (_, x, y, z): Dice) {
         },
         (8, _) => Command::StartOperation { id, by: "x".into(), steps: vec![Step::Dismiss { bucket, node }] },
         (9, _) => {
-            let (child, of) = (state.blueprint.next_bucket, state.blueprint.buckets.get(&bucket));
+            let (child, of) = (state.blueprint.next_bucket.next_child_of(bucket), state.blueprint.buckets.get(&bucket));
             let slots = of.map(|b| b.slots.split_half().1).unwrap_or_default();
             Command::StartOperation { id, by: "x".into(), steps: vec![Step::Split { bucket, child, slots }] }
         }

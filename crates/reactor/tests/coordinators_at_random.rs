@@ -132,6 +132,8 @@ struct World<C: Conduct> {
     /// How far the leader's clock is ahead.
     ahead: u64,
     seats: BTreeMap<u64, Seat<C>>,
+    /// How many coordinators are on duty.
+    wanted: usize,
     nodes: BTreeMap<NodeId, Node>,
     /// Links that carry nothing until then.
     cut: BTreeMap<(u64, NodeId), u64>,
@@ -154,12 +156,15 @@ struct Tally {
     done: u32,
     ended_otherwise: u32,
     slept: u32,
+    stood_by: u32,
 }
 
 impl<C: Conduct> World<C> {
     fn new(seed: u64) -> Self {
         let mut dice = Dice(seed);
         let (nodes, coordinators) = (4 + dice.below(3), 1 + dice.below(5));
+        // Every other world has more coordinators than it wants.
+        let wanted = if seed.is_multiple_of(2) { 7 } else { 1 + dice.below(3) as usize };
         let mut world = Self {
             dice,
             now: 0,
@@ -169,6 +174,7 @@ impl<C: Conduct> World<C> {
             meta_away_until: 0,
             ahead: 0,
             seats: BTreeMap::new(),
+            wanted,
             nodes: BTreeMap::new(),
             cut: BTreeMap::new(),
             heard: BTreeMap::new(),
@@ -193,7 +199,8 @@ impl<C: Conduct> World<C> {
 
     fn start_coordinator(&mut self, id: u64, life: u32) {
         let (seed, now) = (self.dice.next(), self.instant());
-        let machine = Coordinator::recover(Config::of(CoordinatorId(id)), seed, now);
+        let config = Config { wanted: self.wanted, ..Config::of(CoordinatorId(id)) };
+        let machine = Coordinator::recover(config, seed, now);
         let (listens_since, queue) = (self.now, Vec::new());
         self.seats.insert(id, Seat { machine, life, asleep_until: 0, listens_since, cut_until: 0, queue });
     }
@@ -455,7 +462,11 @@ impl<C: Conduct> World<C> {
 
     fn note_who_misses_whom(&mut self) {
         let patience = patience();
-        for (id, seat) in &self.seats {
+        for (id, seat) in &mut self.seats {
+            if !seat.machine.is_on_duty() {
+                seat.listens_since = self.now; // it asks nobody
+                self.tally.stood_by += 1;
+            }
             if seat.asleep_until > self.now || self.now - seat.listens_since <= patience {
                 continue;
             }
@@ -612,7 +623,8 @@ impl<C: Conduct> World<C> {
         let free: Vec<NodeId> = blueprint.nodes.keys().copied().filter(|n| government.named(*n).is_none()).collect();
         let members: Vec<NodeId> = government.members().map(|m| m.node).collect();
         let (new, old) = (self.dice.pick(&free), self.dice.pick(&members).expect("there is a primary"));
-        let (child, slots) = (blueprint.next_bucket, blueprint.buckets[&bucket].slots.split_half().1);
+        let (child, slots) =
+            (blueprint.next_bucket.next_child_of(bucket), blueprint.buckets[&bucket].slots.split_half().1);
         let dismiss = Step::Dismiss { bucket, node: old };
         let steps = match (self.dice.below(6), new) {
             (0, _) => vec![Step::HandOver { bucket, to: old }],
@@ -673,7 +685,8 @@ fn nobody_departs_who_is_heard_and_everything_ends() {
         if let Err(why) = world.run() {
             panic!("seed {seed}: {why}");
         }
-        let Tally { departed, refused, returned, usurped, operations, done, ended_otherwise, slept } = world.tally;
+        let Tally { departed, refused, returned, usurped, operations, done, ended_otherwise, slept, stood_by } =
+            world.tally;
         all.departed += departed;
         all.refused += refused;
         all.returned += returned;
@@ -682,8 +695,10 @@ fn nobody_departs_who_is_heard_and_everything_ends() {
         all.done += done;
         all.ended_otherwise += ended_otherwise;
         all.slept += slept;
+        all.stood_by += stood_by;
     }
     let reached = [all.departed, all.refused, all.returned, all.usurped, all.done, all.ended_otherwise, all.slept];
+    assert!(all.stood_by > 1000, "{all:?}");
     assert!(reached.iter().all(|n| *n >= 20), "the dice are worth something only if they reach everything: {all:?}");
 }
 

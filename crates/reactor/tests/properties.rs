@@ -39,6 +39,7 @@ fn random_world(seed: u64) -> World {
     let mut world = World { now: Instant(3_600_000_000), ..World::default() };
     world.limits.recoveries = 1 + dice.roll(3) as usize;
     world.limits.recoveries_per_node = 1 + dice.roll(2) as usize;
+    world.limits.recovery_pace = Duration::from_secs(1 + 40 * dice.roll(2));
     for id in 1..=4 + dice.roll(3) {
         let zone = format!("z{}", dice.roll(3));
         let command = Command::AddNode { id: NodeId(id), name: format!("n{id}"), zone, addresses: Vec::new() };
@@ -96,9 +97,10 @@ fn random_command(blueprint: &blueprint::Blueprint, dice: &mut Dice) -> Command 
         2 => return Command::Return { node },
         3 => return Command::ReserveBucket { parent: BucketId(1) },
         4 | 5 => {
-            let child = blueprint.reserved.keys().next().copied().unwrap_or(BucketId(99));
-            let slots = blueprint.buckets[&bucket].slots.split_half().1;
-            return Command::Register { parent: bucket, child, slots, at: Position::new(1, 5) };
+            let reserved = blueprint.reserved.iter().next().map(|(child, parent)| (*child, *parent));
+            let (child, parent) = reserved.unwrap_or((BucketId(99), bucket));
+            let slots = blueprint.buckets.get(&parent).map(|b| b.slots.split_half().1).unwrap_or_default();
+            return Command::Register { parent, child, slots, at: Position::new(1, 5) };
         }
         6 if dice.one_in(4) => return Command::RemoveKeyspace { keyspace: blueprint.buckets[&bucket].keyspace },
         _ => {}
@@ -122,7 +124,8 @@ fn random_command(blueprint: &blueprint::Blueprint, dice: &mut Dice) -> Command 
 
 fn random_replicas(home: &mut Home, node: NodeId, now: Instant, dice: &mut Dice) {
     let blueprint = home.blueprint.clone();
-    for id in (1..blueprint.next_bucket.0).map(BucketId) {
+    // Most numbers were never given to anyone: a child's is the next one of its family.
+    for id in (1..blueprint.next_bucket.0).map(BucketId).filter(|id| id.family() < 5) {
         let government = blueprint.government(id);
         let named = government.and_then(|g| g.named(node));
         let here = if named.is_some() { !dice.one_in(5) } else { dice.one_in(4) };

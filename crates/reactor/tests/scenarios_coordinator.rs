@@ -7,11 +7,70 @@
 mod script;
 mod town;
 
+use blueprint::{BucketId, Epoch, NodeId};
+use reactor::coordinator::Until;
 use town::Town;
 
 #[test]
 fn scenarios() {
     script::check::<Town>("scenarios-coordinator", "cargo test -p reactor --test scenarios_coordinator");
+}
+
+/// Each kind of wait is once what stands in the way.
+#[test]
+fn every_wait_has_a_story() {
+    let told = |path: &std::path::PathBuf| std::fs::read_to_string(path).expect("it was listed");
+    let stories: String = script::files("scenarios-coordinator").iter().map(told).collect();
+    let waits: Vec<&str> = stories.lines().filter_map(|line| line.split_once(": waits until ")).map(|l| l.1).collect();
+    for until in one_of_each() {
+        let mark = known_by(&until);
+        assert!(until.to_string().contains(mark), "{until:?} is not known by {mark:?}: {until}");
+        assert!(waits.iter().any(|wait| wait.contains(mark)), "nobody tells of a wait until \"{until}\"");
+    }
+}
+
+/// What the words of a wait are known by. Whoever adds a kind of wait is led here, and adds one to the list below.
+fn known_by(until: &Until) -> &'static str {
+    match until {
+        Until::EveryoneWasAsked { .. } => "everyone was asked afresh",
+        Until::MetaAnswers => "the meta group answers",
+        Until::SilentToMost { .. } => "is silent to most coordinators",
+        Until::HeardByMost { .. } => "is heard by most coordinators",
+        Until::NameIsFree { .. } => "is free (",
+        Until::SuccessorAnswers { among, .. } if among.is_empty() => "nobody else has it all",
+        Until::SuccessorAnswers { .. } => "answers and holds it: its primary",
+        Until::PrimaryHolds { .. } => "answers and holds it: until then",
+        Until::Answers(_) => "answers, or has departed",
+        Until::Seated { .. } => "has filled and seated",
+        Until::Leads { .. } => "has handed over to",
+        Until::EnoughMembers { .. } => "another member is seated",
+        Until::Registered { .. } => "has split off",
+        Until::Accepted { .. } => "the meta group has accepted",
+        Until::ActsOn { .. } => "which it was sent",
+        Until::Resumed => "somebody resumes it",
+    }
+}
+
+fn one_of_each() -> [Until; 16] {
+    let (node, primary) = (NodeId(1), NodeId(2));
+    [
+        Until::EveryoneWasAsked { open: vec![node] },
+        Until::MetaAnswers,
+        Until::SilentToMost { node, reporting: 1, alive: 2 },
+        Until::HeardByMost { node, reporting: 1, alive: 2 },
+        Until::NameIsFree { node, by: primary },
+        Until::SuccessorAnswers { primary, among: vec![] },
+        Until::SuccessorAnswers { primary, among: vec![node] },
+        Until::PrimaryHolds { primary, leaves: node },
+        Until::Answers(node),
+        Until::Seated { node, primary },
+        Until::Leads { node, primary },
+        Until::EnoughMembers { leaves: node, members: 2, min: 2 },
+        Until::Registered { child: BucketId(2), primary },
+        Until::Accepted { what: "it".into() },
+        Until::ActsOn { node, epoch: Epoch(2) },
+        Until::Resumed,
+    ]
 }
 
 impl script::Stage for Town {

@@ -1,7 +1,8 @@
 //! Check: both say up to where they have everyone's updates. It is the only way in which a peer comes to count as live, and the way in
 //! which two nodes find out that one of them misses something of a third, who may be dead.
 //!
-//! Every pair does so once per round, in turn; the one with the lower id begins.
+//! Every pair does so once per round, in turn; the one with the lower id begins. Where both stand at the same place a digest says so
+//! (`compare.rs`).
 
 use alloc::vec::Vec;
 
@@ -14,49 +15,73 @@ use crate::peer::{Asked, Live, Peer, Reach};
 use crate::registrar::{Registrar, Stage};
 
 impl<C: Conduct> Registrar<C> {
-    /// Unless it is being asked already.
-    pub(crate) fn ask(&mut self, now: Instant, node: NodeId, out: &mut Outbox) {
+    /// Unless it is being asked already. With a digest, only whether it stands where this node does.
+    pub(crate) fn ask(&mut self, now: Instant, node: NodeId, compared: Option<u64>, out: &mut Outbox) {
         if self.peers.get(&node).is_none_or(|peer| peer.asked.is_some()) {
             return;
         }
         let nonce = self.next_nonce();
-        let asked = Asked { nonce, since: now, repeat_at: now + self.config.patience, tries: 1, is_outdated: false };
+        let repeat_at = now + self.config.patience;
+        let asked = Asked { nonce, since: now, repeat_at, tries: 1, is_outdated: false, compared };
         self.peers.get_mut(&node).expect("it was there").asked = Some(asked);
-        let standing = self.standing(node);
-        self.send(node, Message::Check { nonce, standing }, out);
+        let message = match compared {
+            Some(digest) => Message::Compare { nonce, digest },
+            None => Message::Check { nonce, standing: self.standing(node) },
+        };
+        self.send(node, message, out);
+    }
+
+    /// Also if it is being asked whether it stands where this node does.
+    pub(crate) fn ask_for_everything(&mut self, now: Instant, node: NodeId, out: &mut Outbox) {
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.asked.take_if(|asked| asked.compared.is_some());
+        }
+        self.ask(now, node, None, out);
     }
 
     /// The same, for something that the peer should hear of: if it is being asked already, it is asked once more after that.
     pub(crate) fn announce(&mut self, now: Instant, node: NodeId, out: &mut Outbox) {
         match self.peers.get_mut(&node).and_then(|peer| peer.asked.as_mut()) {
             Some(asked) => asked.is_outdated = true,
-            None => self.ask(now, node, out),
+            None => self.ask(now, node, None, out),
         }
     }
 
     pub(crate) fn on_check(&mut self, now: Instant, from: NodeId, nonce: u64, standing: Standing, out: &mut Outbox) {
-        let Some(peer) = self.peers.get_mut(&from) else { return };
-        if nonce < peer.newest_check {
-            return self.drop_message(from, Dropped::Outdated, out);
-        }
         if !self.makes_sense(&standing) {
             return self.drop_message(from, Dropped::Malformed, out);
         }
+        if !self.is_heard(now, from, nonce) {
+            return self.drop_message(from, Dropped::Outdated, out);
+        }
+        // That answers more than whether it stands where this node does.
+        if let Some(peer) = self.peers.get_mut(&from) {
+            peer.asked.take_if(|asked| asked.compared.is_some());
+        }
+        self.on_standing(now, from, standing, out);
+        self.answer_check(from, nonce, out);
+    }
+
+    pub(crate) fn answer_check(&self, to: NodeId, nonce: u64, out: &mut Outbox) {
+        let standing = self.standing(to);
+        self.send(to, Message::Checked { nonce, standing }, out);
+    }
+
+    /// A question of a peer's, unless it is older than another.
+    pub(crate) fn is_heard(&mut self, now: Instant, from: NodeId, nonce: u64) -> bool {
         let again = now + self.config.patience;
-        let peer = self.peers.get_mut(&from).expect("it was there");
+        let Some(peer) = self.peers.get_mut(&from).filter(|peer| nonce >= peer.newest_check) else { return false };
         peer.newest_check = nonce;
         // It speaks: what I asked it before, and it did not hear, is asked as if for the first time.
         if let Some(asked) = &mut peer.asked {
             (asked.tries, asked.repeat_at) = (1, again);
         }
-        self.on_standing(now, from, standing, out);
-        let standing = self.standing(from);
-        self.send(from, Message::Checked { nonce, standing }, out);
+        true
     }
 
     pub(crate) fn on_checked(&mut self, now: Instant, from: NodeId, nonce: u64, standing: Standing, out: &mut Outbox) {
         let Some(peer) = self.peers.get_mut(&from) else { return };
-        let Some(asked) = peer.asked.take_if(|asked| asked.nonce == nonce) else {
+        let Some(asked) = peer.asked.take_if(|asked| asked.nonce == nonce && asked.compared.is_none()) else {
             return self.drop_message(from, Dropped::NotAsked, out);
         };
         if !self.makes_sense(&standing) {
@@ -64,7 +89,7 @@ impl<C: Conduct> Registrar<C> {
         }
         self.on_standing(now, from, standing, out);
         if asked.is_outdated {
-            self.ask(now, from, out);
+            self.ask(now, from, None, out);
         }
     }
 
@@ -73,7 +98,7 @@ impl<C: Conduct> Registrar<C> {
     }
 
     /// An exchange of numbers, seen from one side.
-    fn on_standing(&mut self, now: Instant, from: NodeId, standing: Standing, out: &mut Outbox) {
+    pub(crate) fn on_standing(&mut self, now: Instant, from: NodeId, standing: Standing, out: &mut Outbox) {
         let Standing { phase, claims, refused } = standing;
         let me = self.life.node;
         let mine = claims.iter().find(|claim| claim.owner == me).map(|claim| claim.known).unwrap_or_default();
@@ -109,7 +134,7 @@ impl<C: Conduct> Registrar<C> {
         }
     }
 
-    fn standing(&self, to: NodeId) -> Standing {
+    pub(crate) fn standing(&self, to: NodeId) -> Standing {
         // Of an owner that is gone, and of whom nothing is left, nobody needs to know how much that was.
         let matters = |owner: &NodeId| *owner == self.life.node || self.peers.contains_key(owner);
         let claims = self
@@ -127,10 +152,11 @@ impl<C: Conduct> Registrar<C> {
             let (patience, attempts) = (self.config.patience, self.config.attempts);
             let Some(peer) = self.peers.get_mut(&node) else { continue };
             match &mut peer.asked {
-                None if peer.check_at <= now => self.ask(now, node, out),
+                None if peer.check_at <= now => self.compare(now, node, out),
                 Some(asked) if asked.repeat_at <= now && asked.tries < attempts => {
                     asked.tries += 1;
                     asked.is_outdated = false;
+                    asked.compared = None;
                     asked.repeat_at = now + patience;
                     let nonce = asked.nonce;
                     let standing = self.standing(node);
@@ -148,7 +174,7 @@ impl<C: Conduct> Registrar<C> {
     pub(crate) fn on_link_lost(&mut self, now: Instant, node: NodeId, out: &mut Outbox) {
         if self.peers.contains_key(&node) {
             self.become_away(now, node, out);
-            self.ask(now, node, out);
+            self.ask(now, node, None, out);
         }
     }
 
@@ -179,7 +205,7 @@ impl<C: Conduct> Registrar<C> {
     }
 
     /// Each sibling has its place in the round. Who does not begin the exchange only steps in when the other one fails to.
-    fn next_check(&self, now: Instant, node: NodeId) -> Instant {
+    pub(crate) fn next_check(&self, now: Instant, node: NodeId) -> Instant {
         if node < self.life.node {
             return now + self.config.round * 2;
         }

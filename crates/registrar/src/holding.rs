@@ -136,9 +136,9 @@ impl Holding {
     /// Values whose time is up become tombstones; tombstones whose time is up are forgotten. Returns what expired.
     pub(crate) fn lapse(&mut self, now: Instant) -> Vec<Key> {
         let mut expired = Vec::new();
-        while let Some((at, key)) = self.due.first().cloned()
-            && at <= now
-        {
+        // Asked of every owner in every step: it must cost nothing while nothing is due.
+        while self.due().is_some_and(|at| at <= now) {
+            let (_, key) = self.due.first().cloned().expect("something is due");
             let held = self.remove(&key).expect("what is due is there");
             if held.is_value() && now < held.kept_until {
                 // Of the same number: whoever has the value lets it expire by itself, and needs no message.

@@ -8,6 +8,7 @@ extern crate alloc;
 extern crate std;
 
 mod check;
+mod compare;
 mod config;
 mod disk;
 mod durable;

@@ -30,6 +30,12 @@ impl<C: Conduct> Registrar<C> {
         self.holdings.iter().filter_map(move |(owner, holding)| self.found(now, *owner, &key, holding.get(&key)?))
     }
 
+    /// One row of one owner.
+    pub fn row(&self, now: Instant, owner: NodeId, key: &[u8]) -> Option<Found> {
+        let key = Key::Name(Bytes::copy_from_slice(key));
+        self.found(now, owner, &key, self.holdings.get(&owner)?.get(&key)?)
+    }
+
     pub fn rows(&self, now: Instant, owner: NodeId) -> impl Iterator<Item = Found> {
         let holding = self.holdings.get(&owner);
         holding.into_iter().flat_map(|h| h.rows()).filter_map(move |(key, held)| self.found(now, owner, key, held))

@@ -21,6 +21,15 @@ pub struct Envelope {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Message {
+    /// I have nothing to say but a digest of where I stand: do you stand there too?
+    Compare {
+        nonce: u64,
+        digest: u64,
+    },
+    /// I do. If not, a `Check` is the answer.
+    Same {
+        nonce: u64,
+    },
     /// Here is where I stand: where do you?
     Check {
         nonce: u64,
@@ -81,6 +90,8 @@ pub enum Answer {
 impl Message {
     pub fn name(&self) -> &'static str {
         match self {
+            Self::Compare { .. } => "Compare",
+            Self::Same { .. } => "Same",
             Self::Check { .. } => "Check",
             Self::Checked { .. } => "Checked",
             Self::Pull { .. } => "Pull",

@@ -211,9 +211,10 @@ impl<C: Conduct> Registrar<C> {
 
     /// The counter begins anew, above the clock and above everything that is known of this owner.
     fn reset(&mut self, now: Instant, highest: UpdateNumber, is_reset: bool, out: &mut Outbox) {
-        let clock = UpdateNumber::reset_at(self.wall(now));
+        let life = self.life.number;
+        let clock = UpdateNumber::reset_at(self.wall(now), life);
         let number =
-            if clock > highest || C::breaks(Breach::OwnerResumesBelow) { clock } else { highest.reset_above() };
+            if clock > highest || C::breaks(Breach::OwnerResumesBelow) { clock } else { highest.reset_above(life) };
         self.issue(now, Update { number, ticket: None, is_reset, rows: Vec::new() }, out);
     }
 

@@ -50,6 +50,8 @@ pub(crate) struct Asked {
     pub(crate) tries: u32,
     /// Since it was sent something has changed that the peer should hear of.
     pub(crate) is_outdated: bool,
+    /// It was asked only whether it stands where this node stood, by this digest.
+    pub(crate) compared: Option<u64>,
 }
 
 impl Peer {

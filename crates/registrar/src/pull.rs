@@ -65,9 +65,9 @@ impl<C: Conduct> Registrar<C> {
         // What others have of my updates is for `renumber`, once I give out numbers.
         let is_numbering = owner == self.life.node && self.stage >= Stage::Numbering;
         let known = self.known(owner).unwrap_or_default();
-        let best = self.peers.values().map(|peer| peer.claim(owner)).max().unwrap_or_default();
+        let is_behind = self.peers.values().any(|peer| peer.claim(owner) > known);
         let has_room = self.holdings.contains_key(&owner) || self.holdings.len() < self.config.owners;
-        if best <= known || is_numbering || !has_room {
+        if !is_behind || is_numbering || !has_room {
             self.behind.remove(&owner);
             self.pulls.remove(&owner);
             return;
@@ -129,7 +129,7 @@ impl<C: Conduct> Registrar<C> {
                 self.send_pull(now, owner, out);
             } else {
                 self.fail_pull(now, owner, out);
-                self.ask(now, from, out);
+                self.ask(now, from, None, out);
             }
         }
     }

@@ -204,7 +204,7 @@ impl<C: Conduct> Registrar<C> {
         for node in peers {
             if *node != self.life.node && !self.peers.contains_key(node) {
                 self.peers.insert(*node, Peer::new(now));
-                self.ask(now, *node, out);
+                self.ask(now, *node, None, out);
             }
         }
         self.forget_all_taken_over(out);
@@ -273,18 +273,26 @@ impl<C: Conduct> Registrar<C> {
         }
         let is_for_this_life = to_life == self.life.number;
         match message {
+            // Said to an earlier life of mine, perhaps long ago: who starts counts on what it asked for itself.
+            Message::Check { nonce, .. } if !is_for_this_life && !self.is_complete => {
+                self.answer_check(from, nonce, out);
+            }
             Message::Check { nonce, standing } => self.on_check(now, from, nonce, standing, out),
             Message::Pull { nonce, owner, onto, after } => self.on_pull(now, from, nonce, owner, (onto, after), out),
-            Message::Checked { .. } | Message::Pulled { .. } | Message::Push(_) if !is_for_this_life => {
+            Message::Compare { nonce, digest } => self.on_compare(now, from, nonce, digest, out),
+            Message::Checked { .. } | Message::Same { .. } | Message::Pulled { .. } | Message::Push(_)
+                if !is_for_this_life =>
+            {
                 self.drop_message(from, Dropped::NotThisLife, out);
             }
+            Message::Same { nonce } => self.on_same(now, from, nonce, out),
             Message::Checked { nonce, standing } => self.on_checked(now, from, nonce, standing, out),
             Message::Pulled { nonce, owner, answer } => self.on_pulled(now, from, nonce, owner, answer, out),
             Message::Push(part) => self.on_push(now, from, part, out),
         }
         // Somebody speaks who counts as away: it comes back only through a check.
         if self.peers.get(&from).is_some_and(Peer::is_away) {
-            self.ask(now, from, out);
+            self.ask(now, from, None, out);
         }
     }
 
@@ -335,7 +343,10 @@ impl<C: Conduct> Registrar<C> {
         if owner == self.life.node {
             self.own.last = self.own.last.max(upto);
         }
-        self.reckon(now, owner);
+        // Whoever has more than before misses nothing that it did not miss before.
+        if self.behind.contains_key(&owner) {
+            self.reckon(now, owner);
+        }
     }
 }
 

@@ -101,6 +101,8 @@ fn message() -> impl Strategy<Value = Message> {
     prop_oneof![
         3 => (nonce(), standing()).prop_map(|(nonce, standing)| Message::Check { nonce, standing }),
         2 => (nonce(), standing()).prop_map(|(nonce, standing)| Message::Checked { nonce, standing }),
+        1 => (nonce(), any::<u64>()).prop_map(|(nonce, digest)| Message::Compare { nonce, digest }),
+        1 => nonce().prop_map(|nonce| Message::Same { nonce }),
         2 => (nonce(), node(), number(), number())
             .prop_map(|(nonce, owner, onto, after)| Message::Pull { nonce, owner, onto, after }),
         3 => (nonce(), node(), answer).prop_map(|(nonce, owner, answer)| Message::Pulled { nonce, owner, answer }),
@@ -215,7 +217,7 @@ impl Bench {
             let rows = part.rows.iter().all(|row| part.after < row.number && row.number <= part.upto);
             assert!(rows && part.upto <= part.as_of, "what it sends makes sense: {part:?}");
         }
-        if matches!(envelope.message, Message::Check { .. } | Message::Pull { .. }) {
+        if matches!(envelope.message, Message::Check { .. } | Message::Compare { .. } | Message::Pull { .. }) {
             self.asked.push(envelope);
         }
     }
@@ -229,7 +231,9 @@ impl Bench {
                 let part = Part { onto, after, upto: part.upto.max(after), as_of: part.as_of.max(after), ..part };
                 Message::Pulled { nonce, owner, answer: Answer::Part(part) }
             }
-            Message::Checked { .. } | Message::Pulled { .. } | Message::Push(_) => {
+            Message::Compare { nonce, .. } if standing.refused.is_none() => Message::Same { nonce },
+            Message::Compare { nonce, .. } => Message::Check { nonce, standing },
+            Message::Checked { .. } | Message::Same { .. } | Message::Pulled { .. } | Message::Push(_) => {
                 unreachable!("only questions are kept")
             }
         };

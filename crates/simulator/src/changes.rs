@@ -23,7 +23,7 @@ pub struct Changes {
     /// So many buckets
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub buckets: Option<usize>,
-    /// So many nodes
+    /// So many nodes; from 10 on with at least as many buckets, and shorter unrest
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub nodes: Option<usize>,
     /// How long until the world heals
@@ -46,10 +46,11 @@ impl Changes {
         if self.no_ambush || !plan.faults.has(Fault::Crash) {
             plan.ambush = 0;
         }
+        if let Some(nodes) = self.nodes {
+            plan.resize(nodes);
+        }
         plan.clients = self.clients.unwrap_or(plan.clients);
         plan.buckets = self.buckets.unwrap_or(plan.buckets);
-        plan.nodes = self.nodes.unwrap_or(plan.nodes);
-        plan.replicas = plan.replicas.min(plan.nodes as u8);
         plan.unrest = self.unrest.map_or(plan.unrest, |seconds| seconds * SECOND);
         if let Some(dice) = self.dice {
             plan.seed = seed ^ dice.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -100,7 +101,7 @@ fn parse_fault(name: &str) -> Result<Fault, String> {
 }
 
 /// A world with nobody in it proves nothing, and one with more than this does not end.
-fn parse_count(text: &str) -> Result<usize, String> {
+pub fn parse_count(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|n| (1..=64).contains(n)).ok_or_else(|| "a number from 1 to 64".into())
 }
 

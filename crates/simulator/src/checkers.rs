@@ -1,11 +1,14 @@
 //! What must hold over the states of several nodes at once. Each checker is named; what clients saw is checked in `history`.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use blueprint::{
-    Birth, BucketId, Change, Command as Proposal, Conduct, Incarnation, Index, NodeId, Position, Slot, Term,
+    Birth, Blueprint, BucketId, Change, Command as Proposal, Conduct, Incarnation, Index, NodeId, Position, Slot, Term,
 };
+use node::Node;
 use phaser::{Entry, Payload};
+use registrar::UpdateNumber;
 use values::Command;
 
 use crate::host::Host;
@@ -22,6 +25,15 @@ pub struct Checkers {
     led: BTreeMap<(NodeId, BucketId), Term>,
     /// Governments that were handed over: the old primary's log may not grow any more in that term.
     handed_over: BTreeMap<BucketId, HandedOver>,
+    /// What the siblings of a node that is not complete yet had of every owner when it started.
+    had_at_start: BTreeMap<NodeId, Vec<Had>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Had {
+    sibling: NodeId,
+    owner: NodeId,
+    known: UpdateNumber,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,6 +201,7 @@ impl Checkers {
         host: &Host<C>,
         bucket: BucketId,
         incarnation: Incarnation,
+        hosts: &[Host<C>],
         meta: &Meta,
     ) -> Verdict {
         let node = host.id;
@@ -207,6 +220,15 @@ impl Checkers {
                 );
             }
         }
+        // R11: no present member may still believe in it.
+        for member in meta.blueprint.government(bucket).into_iter().flat_map(|g| g.members()) {
+            let other = hosts.iter().find(|h| h.id == member.node && meta.blueprint.is_present(h.id));
+            let believes = other.and_then(Host::node).and_then(|n| n.blueprint().government(bucket)?.named(node));
+            if believes.is_some_and(|m| m.incarnation == incarnation) {
+                let text = format!("{node} erased {bucket}, and {} acts on a blueprint that names it", member.node);
+                return fail("erased_after_echo", text);
+            }
+        }
         let named = meta.blueprint.government(bucket).and_then(|g| g.named(node));
         if named.is_some_and(|m| m.incarnation == incarnation) {
             return fail(
@@ -220,6 +242,38 @@ impl Checkers {
     pub fn on_restart(&mut self, node: NodeId) {
         self.compared.retain(|(n, _), _| *n != node);
         self.led.retain(|(n, _), _| *n != node);
+        self.had_at_start.values_mut().for_each(|had| had.retain(|had| had.sibling != node));
+    }
+
+    pub fn on_start<C: Conduct>(&mut self, time: u64, host: usize, hosts: &[Host<C>]) {
+        let mut had = Vec::new();
+        for sibling in hosts.iter().filter(|h| h.id != hosts[host].id) {
+            let Some(registrar) = sibling.node().map(Node::registrar) else { continue };
+            let now = sibling.clock.local(time);
+            // Nobody speaks of an owner of whom it has no rows.
+            let owners = registrar.owners().filter(|owner| registrar.rows(now, *owner).next().is_some());
+            let known = owners.filter_map(|owner| Some((owner, registrar.known(owner)?)));
+            had.extend(known.map(|(owner, known)| Had { sibling: sibling.id, owner, known }));
+        }
+        self.had_at_start.insert(hosts[host].id, had);
+    }
+
+    /// Who calls itself complete has whatever the siblings that it reaches had when it started. To be asked after every step: a
+    /// moment later it may reach others.
+    pub fn check_complete<C: Conduct>(&mut self, node: &Node<C>) -> Verdict {
+        let (id, registrar) = (node.id(), node.registrar());
+        if !registrar.is_complete() {
+            return Ok(());
+        }
+        for Had { sibling, owner, known } in self.had_at_start.remove(&id).into_iter().flatten() {
+            let is_present = |node| registrar.peers().any(|(peer, _)| peer == node);
+            let has = registrar.known(owner).unwrap_or_default();
+            if registrar.is_reachable(sibling) && (owner == id || is_present(owner)) && has < known {
+                let text = format!("{id} has {owner} up to {has}; {sibling}, which it reaches, had it up to {known}");
+                return fail("complete_means_complete", text);
+            }
+        }
+        Ok(())
     }
 
     pub fn on_accepted<C: Conduct>(
@@ -290,6 +344,65 @@ impl Checkers {
         Ok(())
     }
 
+    /// What a change of the blueprint may not do: give a term a second successor, or depart a node without the word of most.
+    pub fn on_changed(&self, command: &Proposal, before: &Blueprint, meta: &Meta) -> Verdict {
+        for bucket in meta.blueprint.buckets.values() {
+            let (Some(old), Some(new)) = (before.government(bucket.id), bucket.government()) else { continue };
+            if old.term == new.term && old != new {
+                let text = format!("{}: {old:?} and {new:?} have the same term", bucket.id);
+                return fail("one_successor_per_term", text);
+            }
+        }
+        if let Proposal::Depart { node } = command
+            && !meta.state.reports.is_silent_to_most(*node)
+        {
+            let (reporting, alive) = (meta.state.reports.reporting(*node), meta.state.reports.alive());
+            return fail("departed_by_most", format!("{node} departed by the word of {reporting} of {alive}"));
+        }
+        Ok(())
+    }
+
+    /// Who knows an owner's updates up to the same number has the same rows of it; and nobody acts on less than it once did.
+    pub fn compare_directories<C: Conduct>(&self, time: u64, hosts: &[Host<C>]) -> Verdict {
+        for host in hosts {
+            let Some(node) = host.node() else { continue };
+            for (lane, once) in node.lanes().iter().zip(&host.began_at) {
+                let acts_on = lane.blueprint().epoch;
+                if acts_on.0 > 0 && acts_on < *once {
+                    let text = format!("{} acts on {acts_on}, and once acted on {once}", host.id);
+                    return fail("no_older_blueprint", text);
+                }
+            }
+            let operating = node.registrar().phase() == registrar::Phase::Operating;
+            let Some(number) = node.registrar().known(host.id).filter(|_| operating) else { continue };
+            let truth = node.directory_rows(host.clock.local(time), host.id);
+            for other in hosts.iter().filter(|h| h.id != host.id) {
+                let Some(holder) = other.node().filter(|n| n.registrar().known(host.id) == Some(number)) else {
+                    continue;
+                };
+                let held = holder.directory_rows(other.clock.local(time), host.id);
+                // What is about to expire may have done so on one side.
+                let lasts = |(_, left): &(bytes::Bytes, Duration)| *left > Duration::from_secs(15);
+                let keys = held.keys().chain(truth.keys());
+                let differs = |key: &&bytes::Bytes| {
+                    let (a, b) = (held.get(*key), truth.get(*key));
+                    a.map(|a| &a.0) != b.map(|b| &b.0) && (a.is_some_and(lasts) || b.is_some_and(lasts))
+                };
+                if let Some(key) = keys.into_iter().find(differs) {
+                    let text = format!(
+                        "{} knows {} up to {number:?}: {key:?} is {:?}, not {:?}",
+                        other.id,
+                        host.id,
+                        held.get(key),
+                        truth.get(key)
+                    );
+                    return fail("same_number_same_rows", text);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Members' tables are identical wherever they stand at the same index.
     pub fn compare_states<C: Conduct>(&self, _time: u64, hosts: &[Host<C>]) -> Verdict {
         let mut known: BTreeMap<(BucketId, Slot, Index), (NodeId, u64)> = BTreeMap::new();
@@ -355,8 +468,8 @@ impl<C: Conduct> World<C> {
     /// Everything serves, every move has ended, nothing waits; or what still does.
     pub(crate) fn is_at_rest(&self) -> Result<(), String> {
         let blueprint = &self.meta.blueprint;
-        if !self.conductor.is_idle() {
-            return Err("an operation has not ended".into());
+        if let Some(operation) = blueprint.operations.values().find(|o| !o.is_over()) {
+            return Err(format!("an operation has not ended: {operation:?}"));
         }
         for bucket in blueprint.buckets.values() {
             let id = bucket.id;
@@ -390,6 +503,7 @@ impl<C: Conduct> World<C> {
                 let Some(known) = blueprint.buckets.get(&bucket) else {
                     return Err(format!("{bucket} on {} is not registered", host.id));
                 };
+                self.check_directory(host)?;
                 if known.government().is_none_or(|g| g.named(host.id).is_none()) {
                     let owes = phaser.owes_fork(&[]);
                     return Err(format!(
@@ -403,9 +517,47 @@ impl<C: Conduct> World<C> {
         Ok(())
     }
 
+    /// What each node has heard of the others is what they are.
+    fn check_directory(&self, host: &Host<C>) -> Result<(), String> {
+        let Some(node) = host.node() else { return Ok(()) };
+        for other in self.hosts.iter().filter(|h| h.id != host.id) {
+            let Some(truth) = other.node() else { continue };
+            let Some(seen) = node.directory().sighting(other.id) else {
+                return Err(format!("{} has heard nothing of {}", host.id, other.id));
+            };
+            if !seen.reachable || seen.node.echoed != truth.blueprint().epoch {
+                return Err(format!("{} knows of {} that {seen:?}", host.id, other.id));
+            }
+            let held: BTreeMap<_, _> = truth.phasers().map(|(b, p)| (b, p.me().incarnation)).collect();
+            let said: BTreeMap<_, _> = seen.buckets.iter().map(|(b, row)| (*b, row.incarnation)).collect();
+            if held != said {
+                return Err(format!("{} believes that {} holds {said:?}, and it holds {held:?}", host.id, other.id));
+            }
+        }
+        Ok(())
+    }
+
+    /// What every node and coordinator says that it waits for, about one bucket or all.
+    pub(crate) fn why(&self, bucket: Option<BucketId>) -> Vec<String> {
+        let mut lines = Vec::new();
+        for host in &self.hosts {
+            let Some(node) = host.node() else { continue };
+            let now = host.clock.local(self.time);
+            let about = |standing: &&reactor::Standing| bucket.is_none() || standing.wait.bucket == bucket;
+            for standing in node.waits().filter(about) {
+                let text = reactor::describe(&standing.wait, Some(standing.waited(now)));
+                lines.push(format!("  {}: {text}", host.id));
+            }
+            for wait in node.coordinator().waits() {
+                lines.push(format!("  coordinator of {}: {wait} (since {:?})", host.id, now.since(wait.since)));
+            }
+        }
+        lines
+    }
+
     pub(crate) fn check_liveness(&self) -> Verdict {
         match self.is_at_rest() {
-            Err(why) => fail("liveness", format!("after the world healed: {why}")),
+            Err(why) => fail("liveness", format!("after the world healed: {why}\n{}", self.why(None).join("\n"))),
             Ok(()) if !self.clients.are_done() => fail(
                 "liveness",
                 format!("after the world healed: {} last operations unanswered", self.clients.unfinished()),

@@ -1,17 +1,22 @@
-//! Whoever runs the cluster: reports failures, replaces what is lost, and starts topology changes at random. Stands in for
-//! the coordinators; its knowledge is late and sometimes wrong, and everything it writes is a compare and set.
+//! Whoever runs the cluster: starts operations at random, pauses and cancels some, adds machines and removes what is gone. All the
+//! rest the nodes and their coordinators do by themselves.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use blueprint::{BucketId, Change, Command as Proposal, Conduct, Fate, Government, Member, NodeId, SlotSet};
+use blueprint::{
+    BucketId, Change, Command as Proposal, Conduct, Fate, Government, Member, MetaCommand, NodeId, Operation,
+    OperationId, OperationState, Step,
+};
 
 use crate::plan::{Fault, MILLI, SECOND};
 use crate::rng::Rng;
 use crate::tally::{Move, Participant};
 use crate::world::{Event, Verdict, World, fail};
 
-/// Buckets at most, with those that splits make.
+/// Buckets at most, with those that splits make: so many in all, or so many more than there were.
 const MOST_BUCKETS: usize = 12;
+const MOST_MORE_BUCKETS: usize = 4;
 /// A step that does not come true in this time is given up.
 const STEP_PATIENCE: u64 = 8 * SECOND;
 const TICK: u64 = 120 * MILLI;
@@ -19,38 +24,11 @@ const TICK: u64 = 120 * MILLI;
 #[derive(Debug)]
 pub struct Conductor {
     rng: Rng,
-    /// Since when each node has not answered.
-    silent: BTreeMap<NodeId, u64>,
-    operations: Vec<Operation>,
-    /// Splits that were ordered, until the blueprint knows them: ordered again, under the same id, from whoever leads.
-    splits: Vec<Splitting>,
+    /// Since when each operation is at its present step.
+    steps: BTreeMap<OperationId, (u32, u64)>,
     pub moves: Vec<Moving>,
     next_node: u64,
     next_move: u64,
-}
-
-/// A list of steps on one bucket, each made true before the next.
-#[derive(Debug)]
-struct Operation {
-    bucket: BucketId,
-    steps: VecDeque<Step>,
-    since: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Enlist(NodeId),
-    Seated(NodeId),
-    HandOver(NodeId),
-    Dismiss(NodeId),
-}
-
-#[derive(Clone, Debug)]
-struct Splitting {
-    bucket: BucketId,
-    child: BucketId,
-    slots: SlotSet,
-    until: u64,
 }
 
 /// A move under way, for the table of what was interrupted by what.
@@ -66,38 +44,23 @@ pub struct Moving {
 
 impl Conductor {
     pub fn new(rng: Rng) -> Self {
-        Self {
-            rng,
-            silent: BTreeMap::new(),
-            operations: Vec::new(),
-            splits: Vec::new(),
-            moves: Vec::new(),
-            next_node: 0,
-            next_move: 0,
-        }
+        Self { rng, steps: BTreeMap::new(), moves: Vec::new(), next_node: 0, next_move: 0 }
     }
 
     pub fn fresh_node_id(&mut self, hosts: usize) -> u64 {
         self.next_node += 1;
         hosts as u64 + self.next_node
     }
-
-    pub fn is_idle(&self) -> bool {
-        self.operations.is_empty()
-    }
 }
 
 impl<C: Conduct> World<C> {
     pub(crate) fn conduct(&mut self) -> Verdict {
         self.after(TICK, Event::Conduct);
-        self.watch();
         self.admit();
-        let buckets: Vec<BucketId> = self.meta.blueprint.buckets.keys().copied().collect();
-        for bucket in buckets {
-            self.care_for(bucket);
+        self.watch_operations()?;
+        if self.healed {
+            self.restore();
         }
-        self.advance_operations()?;
-        self.repeat_splits();
         self.review_moves();
         let due = self.plan.move_every > 0 && !self.healed && self.time >= self.conductor.next_move;
         if due {
@@ -113,23 +76,12 @@ impl<C: Conduct> World<C> {
         Ok(())
     }
 
-    fn watch(&mut self) {
-        for host in &self.hosts {
-            if host.responds(self.time) {
-                self.conductor.silent.remove(&host.id);
-            } else {
-                self.conductor.silent.entry(host.id).or_insert(self.time);
-            }
-        }
-    }
-
     /// Nodes that came under a new id.
     fn admit(&mut self) {
         let known: Vec<NodeId> = self.meta.blueprint.nodes.keys().copied().collect();
         for node in known {
-            if self.is_gone(node) {
-                let departed = !self.meta.blueprint.is_present(node);
-                self.propose(if departed { Proposal::RemoveNode { node } } else { Proposal::Depart { node } });
+            if self.is_gone(node) && !self.meta.blueprint.is_present(node) {
+                self.propose(Proposal::RemoveNode { node });
             }
         }
         for host in 0..self.hosts.len() {
@@ -144,75 +96,22 @@ impl<C: Conduct> World<C> {
         !self.index.contains_key(&node)
     }
 
-    fn is_suspect(&mut self, node: NodeId) -> bool {
-        let patience = self.conductor.rng.range(300 * MILLI, 1500 * MILLI);
-        self.conductor.silent.get(&node).is_some_and(|since| self.time - since > patience)
-    }
-
-    fn responds(&self, node: NodeId) -> bool {
-        self.index.get(&node).is_some_and(|host| self.hosts[*host].responds(self.time))
-    }
-
-    fn succeed(&mut self, bucket: BucketId, government: &Government, change: Change) {
-        if let Change::Dismiss { secondary, .. } = change {
-            self.begin_move(
-                Move::Dismiss,
-                bucket,
-                vec![(Participant::Primary, government.primary.node), (Participant::Secondary, secondary.node)],
-                None,
-            );
-        }
-        self.propose(Proposal::Succeed { bucket, replaces: government.term, change });
-    }
-
-    /// Departures and recovery, bucket by bucket; one change at a time.
-    fn care_for(&mut self, bucket: BucketId) {
-        if !self.healed && self.conductor.rng.percent(40) {
-            return;
-        }
-        let Some(government) = self.government(bucket).cloned() else { return };
-        if let Some(change) = self.departure(&government) {
-            return self.succeed(bucket, &government, change);
-        }
-        let wanted = usize::from(self.plan.replicas);
-        let busy = self.conductor.operations.iter().any(|o| o.bucket == bucket);
-        if government.size() + government.candidates.len() < wanted {
-            if let Some(node) = self.spare_node(&government) {
-                self.succeed(bucket, &government, Change::Enlist { node });
-            }
-        } else if !busy && government.size() > wanted {
-            let Some(secondary) = self.conductor.rng.pick(&government.secondaries).copied() else { return };
-            self.succeed(bucket, &government, Change::Dismiss { secondary, fate: Fate::Leaves });
-        } else if !busy && government.size() == wanted && !government.candidates.is_empty() {
-            self.succeed(bucket, &government, Change::Drop { candidate: government.candidates[0] });
-        } else if self.healed && government.min_in_sync != self.plan.minimum {
-            self.succeed(bucket, &government, Change::SetMinInSync { min: self.plan.minimum });
-        }
-    }
-
-    fn departure(&mut self, government: &Government) -> Option<Change> {
-        let fate = |gone| if gone { Fate::Lost } else { Fate::Leaves };
-        let led = self.responds(government.primary.node);
-        for secondary in &government.secondaries {
-            let gone = self.is_gone(secondary.node);
-            // Nobody is dismissed on behalf of a primary that is silent itself: it may be the only copy left.
-            if gone || (led && self.is_suspect(secondary.node)) {
-                return Some(Change::Dismiss { secondary: *secondary, fate: fate(gone) });
+    /// What an operator changed is changed back, and what was paused goes on.
+    fn restore(&mut self) {
+        for bucket in self.meta.blueprint.buckets.keys().copied().collect::<Vec<_>>() {
+            let Some(government) = self.government(bucket).cloned() else { continue };
+            if government.min_in_sync != self.plan.minimum && government.candidates.is_empty() {
+                let change = Change::SetMinInSync { min: self.plan.minimum };
+                self.propose(Proposal::Succeed { bucket, replaces: government.term, change });
             }
         }
-        let gone = self.is_gone(government.primary.node);
-        if gone || self.is_suspect(government.primary.node) {
-            let heirs = if government.secondaries.is_empty() { &government.heirs } else { &government.secondaries };
-            let able: Vec<Member> = heirs.iter().copied().filter(|m| self.responds(m.node)).collect();
-            if let Some(to) = self.conductor.rng.pick(&able).copied() {
-                return Some(Change::Usurp { to, fate: fate(gone) });
-            }
+        for id in self.hopeless_operations() {
+            self.propose(Proposal::CancelOperation { id, why: "it waits for a copy that there is no room for".into() });
         }
-        if let Some(heir) = government.heirs.iter().find(|h| self.is_gone(h.node)) {
-            return Some(Change::Disown { heir: *heir });
+        let paused = |o: &&Operation| o.state == OperationState::Paused;
+        for id in self.meta.blueprint.operations.values().filter(paused).map(|o| o.id).collect::<Vec<_>>() {
+            self.propose(Proposal::ResumeOperation { id });
         }
-        let silent = |w: &Self, m: &&Member| w.is_gone(m.node) || w.conductor.silent.contains_key(&m.node);
-        government.candidates.iter().find(|m| silent(self, m)).map(|candidate| Change::Drop { candidate: *candidate })
     }
 
     fn spare_node(&mut self, government: &Government) -> Option<NodeId> {
@@ -224,150 +123,149 @@ impl<C: Conduct> World<C> {
         self.conductor.rng.pick(&free).copied()
     }
 
+    /// Those that wait, and say so, until another member is seated, where every node is one already.
+    fn hopeless_operations(&self) -> Vec<OperationId> {
+        let blueprint = &self.meta.blueprint;
+        let hopeless = |o: &&Operation| {
+            let Some(Step::Dismiss { bucket, .. }) = o.steps.get(o.at as usize).filter(|_| !o.is_over()) else {
+                return false;
+            };
+            let Some(government) = blueprint.government(*bucket) else { return false };
+            let everywhere = government.size() == self.hosts.len();
+            government.size() <= usize::from(government.min_in_sync) && (everywhere || o.steps.len() == 1)
+        };
+        blueprint.operations.values().filter(hopeless).map(|o| o.id).collect()
+    }
+
     /// A topology change at random.
     fn start_something(&mut self) {
         let buckets: Vec<BucketId> = self.meta.blueprint.buckets.keys().copied().collect();
         let Some(bucket) = self.conductor.rng.pick(&buckets).copied() else { return };
         let Some(government) = self.government(bucket).cloned() else { return };
-        if self.conductor.operations.iter().any(|o| o.bucket == bucket) {
-            return;
-        }
         let spare = self.spare_node(&government);
         let secondary = self.conductor.rng.pick(&government.secondaries).map(|m| m.node);
-        let steps: Vec<Step> = match (self.conductor.rng.range(0, 9), spare, secondary) {
-            (0..=2, _, Some(to)) => vec![Step::HandOver(to)],
+        let primary = government.primary.node;
+        let enlist = |node| [Step::Enlist { bucket, node }, Step::AwaitSeated { bucket, node }];
+        let steps: Vec<Step> = match (self.conductor.rng.range(0, 10), spare, secondary) {
+            (0..=2, _, Some(to)) => vec![Step::HandOver { bucket, to }],
             (3..=4, _, _) => return self.start_split(bucket),
-            (5..=6, Some(new), Some(old)) => vec![Step::Enlist(new), Step::Seated(new), Step::Dismiss(old)],
+            (5..=6, Some(new), Some(old)) => [&enlist(new)[..], &[Step::Dismiss { bucket, node: old }]].concat(),
             (7, Some(new), _) => {
-                let old = government.primary.node;
-                vec![Step::Enlist(new), Step::Seated(new), Step::HandOver(new), Step::Dismiss(old)]
+                let rest = [Step::HandOver { bucket, to: new }, Step::Dismiss { bucket, node: primary }];
+                [&enlist(new)[..], &rest].concat()
             }
-            (8, _, Some(old)) => vec![Step::Dismiss(old)],
+            (8, _, Some(old)) if government.size() > usize::from(government.min_in_sync) => {
+                vec![Step::Dismiss { bucket, node: old }]
+            }
             (9, _, Some(_)) => {
                 // A minimum of one means that one copy is enough: then none may be destroyed.
                 let destructive = self.plan.faults.has(Fault::Wipe) || self.plan.faults.has(Fault::Damage);
                 let min = if government.min_in_sync == 1 || destructive { self.plan.minimum } else { 1 };
                 if min != government.min_in_sync {
-                    self.succeed(bucket, &government, Change::SetMinInSync { min });
+                    let change = Change::SetMinInSync { min };
+                    self.propose(Proposal::Succeed { bucket, replaces: government.term, change });
                 }
                 return;
             }
+            (10, ..) => return self.interfere(),
             _ => return,
         };
-        self.conductor.operations.push(Operation { bucket, steps: steps.into(), since: self.time });
+        self.start_operation(steps);
+    }
+
+    fn start_operation(&mut self, steps: Vec<Step>) {
+        let id = self.meta.blueprint.next_operation;
+        self.propose(Proposal::StartOperation { id, by: "conductor".into(), steps });
+    }
+
+    /// Somebody changes their mind about something that is under way.
+    fn interfere(&mut self) {
+        let running = self.meta.blueprint.operations.values().filter(|o| !o.is_over());
+        let running: Vec<(OperationId, OperationState)> = running.map(|o| (o.id, o.state.clone())).collect();
+        let Some((id, state)) = self.conductor.rng.pick(&running).cloned() else { return };
+        let command = match state {
+            OperationState::Paused => Proposal::ResumeOperation { id },
+            _ if self.conductor.rng.percent(50) => Proposal::PauseOperation { id },
+            _ => Proposal::CancelOperation { id, why: "another plan".into() },
+        };
+        self.propose(command);
     }
 
     fn start_split(&mut self, bucket: BucketId) {
         let Some(parent) = self.meta.blueprint.buckets.get(&bucket) else { return };
         let slots = parent.slots.clone();
-        let government = self.government(bucket).cloned();
-        let (Some(government), true) = (government, self.meta.blueprint.buckets.len() < MOST_BUCKETS) else { return };
-        if slots.len() < 2 || self.meta.away_until > self.time {
+        let most = MOST_BUCKETS.max(self.plan.buckets + MOST_MORE_BUCKETS);
+        if self.meta.blueprint.buckets.len() >= most || slots.len() < 2 {
             return;
         }
-        let Some(child) = self.meta.apply::<C>(&Proposal::ReserveBucket { parent: bucket }).ok().and_then(|a| a.bucket)
-        else {
-            return;
-        };
         let part = if self.conductor.rng.percent(50) {
             slots.split_half().1
         } else {
             // Every other stretch: what a child takes need not be contiguous.
             slots.iter().filter(|s| s.0 / 64 % 2 == 1).collect()
         };
-        if part.is_empty() || part == slots {
-            return;
-        }
-        let mut who = vec![(Participant::Primary, government.primary.node)];
-        who.extend(government.secondaries.iter().map(|m| (Participant::Secondary, m.node)));
-        self.begin_move(Move::Split, bucket, who, Some(child));
-        self.order(government.primary.node, node::Input::Split { bucket, child, slots: part.clone() });
-        if self.conductor.rng.percent(50) {
-            let until = self.time + STEP_PATIENCE;
-            self.conductor.splits.push(Splitting { bucket, child, slots: part, until });
-        }
+        let child = self.meta.blueprint.next_bucket.next_child_of(bucket);
+        self.start_operation(vec![Step::Split { bucket, child, slots: part }]);
     }
 
-    fn repeat_splits(&mut self) {
-        let (time, reserved) = (self.time, &self.meta.blueprint.reserved);
-        self.conductor.splits.retain(|s| s.until > time && reserved.contains_key(&s.child));
-        if !self.healed && self.conductor.rng.percent(10) {
-            for Splitting { bucket, child, slots, .. } in self.conductor.splits.clone() {
-                if let Some(primary) = self.government(bucket).map(|g| g.primary.node) {
-                    self.order(primary, node::Input::Split { bucket, child, slots });
+    /// What coordinators carry forward, for the table of moves; and that it gets somewhere.
+    fn watch_operations(&mut self) -> Verdict {
+        let blueprint = Arc::clone(&self.meta.blueprint);
+        let running = |o: &&Operation| o.state == OperationState::Running;
+        self.conductor.steps.retain(|id, _| blueprint.operations.get(id).is_some_and(|o| running(&o)));
+        for operation in blueprint.operations.values().filter(running) {
+            let time = self.time;
+            let since = self.conductor.steps.entry(operation.id).or_insert((operation.at, time));
+            if since.0 != operation.at {
+                *since = (operation.at, time);
+            }
+            let waited = time - since.1;
+            let Some(step) = operation.steps.get(operation.at as usize) else { continue };
+            let Some(government) = blueprint.government(step.bucket()) else { continue };
+            let may_wait = self.hopeless_operations().contains(&operation.id);
+            if self.plan.busy && waited > STEP_PATIENCE && !may_wait {
+                // Nothing goes wrong here, no throttle holds anything back: however busy the bucket is, its moves end.
+                return fail("moves_end", format!("{step:?} has not come true: {government:?}"));
+            }
+            let primary = (Participant::Primary, government.primary.node);
+            let bucket = step.bucket();
+            match *step {
+                Step::HandOver { to, .. } if to != government.primary.node => {
+                    self.begin_move(Move::HandOver, bucket, vec![primary, (Participant::Successor, to)], None);
                 }
-            }
-        }
-    }
-
-    fn order(&mut self, node: NodeId, input: node::Input) {
-        if let Some(&host) = self.index.get(&node) {
-            let life = self.hosts[host].life;
-            self.after(self.plan.latency, Event::Deliver { host, life, input });
-        }
-    }
-
-    fn advance_operations(&mut self) -> Verdict {
-        let mut given_up = None;
-        let mut operations = std::mem::take(&mut self.conductor.operations);
-        operations.retain_mut(|operation| {
-            let Some(government) = self.government(operation.bucket).cloned() else { return false };
-            let Some(step) = operation.steps.front().copied() else { return false };
-            if self.time - operation.since > STEP_PATIENCE {
-                given_up = Some(format!("{step:?} of {} has not come true: {government:?}", operation.bucket));
-                return false;
-            }
-            let before = operation.steps.len();
-            if !self.advance(operation, &government, step) {
-                return false;
-            }
-            if operation.steps.len() < before {
-                operation.since = self.time;
-            }
-            true
-        });
-        self.conductor.operations.extend(operations);
-        match given_up.filter(|_| self.plan.busy) {
-            // Nothing goes wrong here, no throttle holds anything back: however busy the bucket is, its moves end.
-            Some(text) => fail("moves_end", text),
-            None => Ok(()),
-        }
-    }
-
-    /// False when the operation can no longer be done.
-    fn advance(&mut self, operation: &mut Operation, government: &Government, step: Step) -> bool {
-        let bucket = operation.bucket;
-        let seated = |node: NodeId| government.members().any(|m| m.node == node);
-        let named = |node: NodeId| government.named(node).is_some();
-        match step {
-            Step::Enlist(node) if named(node) => drop(operation.steps.pop_front()),
-            Step::Enlist(node) => {
-                if !self.responds(node) {
-                    return false;
+                Step::Split { child, .. } if !blueprint.buckets.contains_key(&child) => {
+                    let others = government.secondaries.iter().map(|m| (Participant::Secondary, m.node));
+                    let who = [primary].into_iter().chain(others).collect();
+                    self.begin_move(Move::Split, bucket, who, Some(child));
                 }
-                self.succeed(bucket, government, Change::Enlist { node });
-            }
-            Step::Seated(node) if seated(node) => drop(operation.steps.pop_front()),
-            Step::Seated(node) => return named(node),
-            Step::HandOver(node) if government.primary.node == node => drop(operation.steps.pop_front()),
-            Step::HandOver(node) => {
-                if !seated(node) {
-                    return false;
-                }
-                let primary = government.primary.node;
-                let who = vec![(Participant::Primary, primary), (Participant::Successor, node)];
-                self.begin_move(Move::HandOver, bucket, who, None);
-                self.order(primary, node::Input::HandOver { bucket, to: node });
-            }
-            Step::Dismiss(node) if !seated(node) => drop(operation.steps.pop_front()),
-            Step::Dismiss(node) => {
-                let Some(secondary) = government.secondaries.iter().copied().find(|m| m.node == node) else {
-                    return false;
-                };
-                self.succeed(bucket, government, Change::Dismiss { secondary, fate: Fate::Leaves });
+                Step::Enlist { .. }
+                | Step::AwaitSeated { .. }
+                | Step::HandOver { .. }
+                | Step::Dismiss { .. }
+                | Step::Split { .. } => {}
             }
         }
-        true
+        Ok(())
+    }
+
+    pub(crate) fn before_proposal(&mut self, command: &Proposal) {
+        let mut dismissals = Vec::new();
+        match command {
+            Proposal::Succeed { bucket, change: Change::Dismiss { secondary, .. }, .. } => {
+                dismissals.push((*bucket, secondary.node));
+            }
+            Proposal::Relieve { parts } => dismissals.extend(parts.iter().filter_map(|p| match p.change {
+                Change::Dismiss { secondary, .. } => Some((p.bucket, secondary.node)),
+                _ => None,
+            })),
+            _ => {}
+        }
+        for (bucket, node) in dismissals {
+            if let Some(primary) = self.government(bucket).map(|g| g.primary.node) {
+                let who = vec![(Participant::Primary, primary), (Participant::Secondary, node)];
+                self.begin_move(Move::Dismiss, bucket, who, None);
+            }
+        }
     }
 
     // ---- what is under way, and what interrupts it
@@ -398,7 +296,7 @@ impl<C: Conduct> World<C> {
             self.tally.fault(Fault::FalseAlarm);
             let change = Change::Usurp { to, fate: Fate::Leaves };
             let delay = self.conductor.rng.around(2 * self.plan.latency);
-            let command = Proposal::Succeed { bucket, replaces: government.term, change };
+            let command = MetaCommand::Change(Proposal::Succeed { bucket, replaces: government.term, change });
             self.after(delay, Event::Propose { from: None, command, tries: 0 });
         }
     }
@@ -427,6 +325,9 @@ impl<C: Conduct> World<C> {
                 let primary = (Participant::Primary, government.primary.node);
                 match *change {
                     Change::Enlist { node } => {
+                        if self.meta.blueprint.operation_on(bucket).is_none() {
+                            self.tally.note("recoveries: a copy begun elsewhere");
+                        }
                         self.begin_move(Move::Enlist, bucket, vec![primary, (Participant::Candidate, node)], None);
                     }
                     Change::Seat { candidate, .. } => {
@@ -469,6 +370,11 @@ impl<C: Conduct> World<C> {
                 self.tally.note("splits registered");
                 self.ambush_with_usurp(*child, None);
             }
+            Proposal::Depart { .. } => self.tally.note("nodes departed"),
+            Proposal::Return { .. } => self.tally.note("nodes returned"),
+            Proposal::StartOperation { .. } => self.tally.note("operations started"),
+            Proposal::CancelOperation { .. } => self.tally.note("operations cancelled"),
+            Proposal::PauseOperation { .. } => self.tally.note("operations paused"),
             _ => {}
         }
     }

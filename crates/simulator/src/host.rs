@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use blueprint::{Instant, NodeId};
-use node::{BatchId, Input, Node, NodeDurable, NodeRecord, Output};
+use blueprint::{Epoch, Instant, NodeId};
+use node::{BatchId, Input, Node, NodeDurable, NodeRecord, Output, Station};
 
 /// A clock that drifts: local = offset + true × rate.
 #[derive(Clone, Copy, Debug)]
@@ -38,11 +38,19 @@ impl Clock {
     }
 }
 
+/// A batch that a station wrote.
+#[derive(Clone, Debug)]
+pub struct Unsynced {
+    pub station: Station,
+    pub id: BatchId,
+    pub records: Vec<NodeRecord>,
+}
+
 /// What is safe, and what is only on its way.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
     pub settled: NodeDurable,
-    pub unsynced: VecDeque<(BatchId, Vec<NodeRecord>)>,
+    pub unsynced: VecDeque<Unsynced>,
     /// When the sync under way ends, and the one after it.
     busy_until: u64,
     next_until: u64,
@@ -68,11 +76,33 @@ impl Disk {
         (self.busy_until, self.next_until) = (0, 0);
     }
 
-    pub fn settle(&mut self, upto: BatchId) {
-        while self.unsynced.front().is_some_and(|(id, _)| *id <= upto) {
-            let (_, records) = self.unsynced.pop_front().expect("just looked");
-            records.iter().for_each(|record| self.settled.absorb(record));
-        }
+    pub fn settle(&mut self, station: Station, upto: BatchId) {
+        let settled = &mut self.settled;
+        self.unsynced.retain(|batch| {
+            let covered = batch.station == station && batch.id <= upto;
+            if covered {
+                batch.records.iter().for_each(|record| settled.absorb(record));
+            }
+            !covered
+        });
+    }
+}
+
+/// What a station of a node runs on.
+#[derive(Debug)]
+pub struct Thread {
+    pub inbox: Vec<Input>,
+    /// When the inbox is looked at, if that is due.
+    pub look_at: Option<u64>,
+    /// A wake-up that is under way, to avoid scheduling many.
+    pub wake_at: u64,
+    /// The others of its process may run meanwhile.
+    pub stalled_until: u64,
+}
+
+impl Default for Thread {
+    fn default() -> Self {
+        Self { inbox: Vec::new(), look_at: None, wake_at: u64::MAX, stalled_until: 0 }
     }
 }
 
@@ -85,18 +115,19 @@ pub struct Host<C> {
     pub process: Process<C>,
     /// Counts processes: what was meant for an earlier one does not reach a later one.
     pub life: u32,
-    pub inbox: Vec<Input>,
-    /// When the inbox is looked at, if that is due.
-    pub look_at: Option<u64>,
-    /// A wake-up that is under way, to avoid scheduling many.
-    pub wake_at: u64,
+    /// The desk's first, then those of the lanes.
+    pub threads: Vec<Thread>,
     pub paused_until: u64,
     /// The pause that is due falls between deciding and doing.
     pub freeze_next: Option<u64>,
-    pub frozen: Vec<Output>,
+    pub frozen: Vec<(Station, Output)>,
     pub slow_until: u64,
     pub slow_disk_until: u64,
     pub down_since: u64,
+    /// When its process started.
+    pub up_since: u64,
+    /// The epoch that its disk said each lane acts on, when its process started.
+    pub began_at: Vec<Epoch>,
     /// Neither asks nor hears the meta group until then.
     pub meta_cut_until: u64,
 }
@@ -115,12 +146,28 @@ impl<C> Host<C> {
         }
     }
 
+    pub fn thread(&mut self, station: Station) -> Option<&mut Thread> {
+        self.threads.get_mut(match station {
+            Station::Desk => 0,
+            Station::Lane(number) => 1 + usize::from(number),
+        })
+    }
+
+    /// Until when one of its threads at least is not run.
+    pub fn stalled_until(&self) -> u64 {
+        self.threads.iter().map(|thread| thread.stalled_until).max().unwrap_or_default()
+    }
+
+    pub fn lanes(&self) -> u16 {
+        self.threads.len().saturating_sub(1) as u16
+    }
+
     pub fn is_up(&self) -> bool {
         matches!(self.process, Process::Up(_))
     }
 
     /// Would anyone who asks get an answer at `time`?
     pub fn responds(&self, time: u64) -> bool {
-        self.is_up() && self.paused_until <= time
+        self.is_up() && self.paused_until.max(self.stalled_until()) <= time
     }
 }

@@ -32,7 +32,8 @@ pub enum Place {
 }
 
 /// One world with the bug planted.
-pub fn run_plan(sabotage: &Sabotage, plan: Plan, trace: Trace) -> Outcome {
+pub fn run_plan(sabotage: &Sabotage, mut plan: Plan, trace: Trace) -> Outcome {
+    plan.vigil = matches!(sabotage.rule, "waits" | "recovery" | "coordinators");
     let _planted = plant(sabotage.breach);
     runner::run_plan::<Saboteur>(plan, trace)
 }

@@ -2,6 +2,7 @@
 
 pub mod changes;
 pub mod checkers;
+pub mod chronicle;
 pub mod clients;
 pub mod conductor;
 pub mod explore;
@@ -20,4 +21,6 @@ pub mod sabotage;
 pub mod shrink;
 pub mod tally;
 pub mod trace;
+pub mod traffic;
+pub mod vigil;
 pub mod world;

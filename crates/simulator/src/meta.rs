@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use blueprint::{
-    Applied, Blueprint, Breach, BucketId, Change, Command, Conduct, Epoch, Government, KeyspaceId, NodeId, Refusal,
-    Term,
+    Applied, Blueprint, Breach, BucketId, Change, Command, Conduct, Government, Instant, KeyspaceId, MetaCommand,
+    MetaState, NodeId, Refusal, Term,
 };
 
 #[derive(Debug)]
 pub struct Meta {
+    /// All that it keeps; and the blueprint of it, which is what most want to see.
+    pub state: Arc<MetaState>,
     pub blueprint: Arc<Blueprint>,
-    pub echoes: Arc<BTreeMap<NodeId, Epoch>>,
     /// Every government there ever was: for checkers, not for nodes.
     pub governments: BTreeMap<(BucketId, Term), Government>,
     /// The last few blueprints: old ones may still be on their way.
@@ -26,8 +27,8 @@ const PAST: usize = 24;
 impl Meta {
     pub fn new() -> Self {
         Self {
+            state: Arc::default(),
             blueprint: Arc::new(Blueprint::new()),
-            echoes: Arc::default(),
             governments: BTreeMap::new(),
             past: Vec::new(),
             away_until: 0,
@@ -35,9 +36,15 @@ impl Meta {
         }
     }
 
-    pub fn apply<C: Conduct>(&mut self, command: &Command) -> Result<Applied, Refusal> {
+    pub fn change<C: Conduct>(&mut self, time: u64, command: &Command) -> Result<Applied, Refusal> {
+        self.apply::<C>(time, &MetaCommand::Change(command.clone()))
+    }
+
+    pub fn apply<C: Conduct>(&mut self, time: u64, command: &MetaCommand) -> Result<Applied, Refusal> {
         let before = Arc::clone(&self.blueprint);
-        let applied = Arc::make_mut(&mut self.blueprint).apply(command)?;
+        let applied = Arc::make_mut(&mut self.state).apply::<C>(Instant(time + 1), command)?;
+        self.blueprint = Arc::clone(&self.state.blueprint);
+        let MetaCommand::Change(command) = command else { return Ok(applied) };
         if self.blueprint.epoch == before.epoch {
             return Ok(applied);
         }
@@ -51,6 +58,12 @@ impl Meta {
         {
             self.crown_candidate(*bucket);
         }
+        if C::breaks(Breach::DepartureTouchesOthers)
+            && let Command::Depart { node } = command
+        {
+            self.disturb_others(*node);
+        }
+        Arc::make_mut(&mut self.state).blueprint = Arc::clone(&self.blueprint);
         for bucket in self.blueprint.buckets.values() {
             if let Some(government) = bucket.government() {
                 let changed = before.government(bucket.id).is_none_or(|b| b.term != government.term);
@@ -93,16 +106,21 @@ impl Meta {
         }
     }
 
+    /// The planted bug of departures: whoever has no part in it gets a new term, too.
+    fn disturb_others(&mut self, departed: NodeId) {
+        for bucket in Arc::make_mut(&mut self.blueprint).buckets.values_mut() {
+            if let blueprint::Rule::Governed(government) = &mut bucket.rule
+                && government.named(departed).is_none()
+            {
+                government.term = government.term.next();
+            }
+        }
+    }
+
     /// Also of a child that is not registered yet.
     pub fn keyspace_of(&self, bucket: BucketId) -> Option<KeyspaceId> {
         let registered = self.blueprint.buckets.get(&bucket).map(|b| b.keyspace);
         registered.or_else(|| self.keyspace_of(*self.blueprint.reserved.get(&bucket)?))
-    }
-
-    pub fn echo(&mut self, node: NodeId, epoch: Epoch) {
-        let echoes = Arc::make_mut(&mut self.echoes);
-        let known = echoes.entry(node).or_default();
-        *known = epoch.max(*known);
     }
 }
 

@@ -19,6 +19,12 @@ impl Network {
         *end = until.max(*end);
     }
 
+    /// Until when something was, or is, in this one's way.
+    pub fn cut_until(&self, host: usize) -> u64 {
+        let cuts = self.cuts.iter().filter(|((from, to), _)| *from == host || *to == host);
+        cuts.map(|(_, until)| *until).max().unwrap_or_default()
+    }
+
     pub fn heal(&mut self) {
         self.cuts.clear();
     }

@@ -35,10 +35,14 @@ pub enum Fault {
     MetaUnknown,
     StalePush,
     FalseAlarm,
+    MetaCut,
+    ReportLost,
+    DirectoryLoss,
+    Stall,
 }
 
 impl Fault {
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 28] = [
         Self::Crash,
         Self::LostWrites,
         Self::TornRecord,
@@ -63,7 +67,27 @@ impl Fault {
         Self::MetaUnknown,
         Self::StalePush,
         Self::FalseAlarm,
+        Self::MetaCut,
+        Self::ReportLost,
+        Self::DirectoryLoss,
+        Self::Stall,
     ];
+
+    /// One host, and nobody else.
+    pub fn strikes_one(self) -> bool {
+        matches!(
+            self,
+            Self::Crash
+                | Self::Wipe
+                | Self::Damage
+                | Self::Pause
+                | Self::WallJump
+                | Self::SlowDisk
+                | Self::SlowNode
+                | Self::StalePush
+                | Self::MetaCut
+        )
+    }
 
     pub fn words(self) -> &'static str {
         match self {
@@ -91,6 +115,10 @@ impl Fault {
             Self::MetaUnknown => "proposal's answer lost",
             Self::StalePush => "old blueprint pushed",
             Self::FalseAlarm => "live primary taken for dead",
+            Self::Stall => "one lane of a node stalls",
+            Self::MetaCut => "node cut off from the meta group",
+            Self::ReportLost => "coordinator's report lost",
+            Self::DirectoryLoss => "message of the directory lost",
         }
     }
 }
@@ -139,6 +167,8 @@ impl fmt::Debug for Faults {
 pub struct Plan {
     pub seed: u64,
     pub nodes: usize,
+    /// The fewest and the most lanes that a process of a node may start with.
+    pub lanes: (u16, u16),
     pub buckets: usize,
     pub replicas: u8,
     /// Members that are needed for a write, once the world has healed.
@@ -181,7 +211,22 @@ pub struct Plan {
     pub forgetful: bool,
     /// Mostly reads of keys that expire, and few writes: what a clock that lags would bring back is seen.
     pub watchful: bool,
+    /// Rows in one message of the directory: where it is few, what a node has to say travels in parts.
+    pub directory_rows: usize,
+    /// How long it takes on average until a node is back after a power cut: where it is long, most siblings of one that starts are away.
+    pub power_back: u64,
+    /// Links that delay everything alike: what leaves together arrives together. For measurements.
+    pub steady: bool,
+    /// The vigil watches, too. Not over a bug that breaks something else: it would often be the first to notice, and prove nothing.
+    pub vigil: bool,
 }
+
+/// From here on a cluster is large. Its seeds are shorter: there is more to do in each second.
+pub const LARGE: usize = 10;
+/// The largest that a seed draws by itself.
+const LARGEST: usize = 50;
+/// One seed in so many draws a large cluster.
+const LARGE_EVERY: u64 = 40;
 
 impl Plan {
     pub fn draw(seed: u64) -> Self {
@@ -204,6 +249,7 @@ impl Plan {
         let mut plan = Self {
             seed,
             nodes,
+            lanes: *rng.pick(&[(1, 1), (1, 1), (2, 2), (3, 3), (1, 3)]).expect("not empty"),
             buckets: *rng.pick(&[1usize, 1, 2, 2, 3, 4, 6, 8]).expect("not empty"),
             replicas,
             minimum,
@@ -230,6 +276,10 @@ impl Plan {
             small_checkpoints: rng.percent(50),
             watchful,
             forgetful: faults.has(Fault::MetaUnknown) && rng.percent(40),
+            directory_rows: if rng.percent(40) { rng.range(1, 6) as usize } else { 1024 },
+            power_back: *rng.pick(&[500u64, 500, 3000]).expect("not empty") * MILLI,
+            steady: false,
+            vigil: true,
         };
         if busy {
             plan.think = 3 * MILLI;
@@ -242,6 +292,51 @@ impl Plan {
             plan.upkeep = 2 * SECOND;
             plan.keys = plan.keys.min(2);
         }
+        // Dice of their own, so that all other seeds draw what they always drew.
+        let mut rng = Rng::new(seed ^ 0x1a26e);
+        if rng.next().is_multiple_of(LARGE_EVERY) {
+            plan.resize(rng.range(LARGE as u64, LARGEST as u64) as usize);
+        }
         plan
+    }
+
+    /// The same world with so many nodes, and the rest to match: everyone has something to lead.
+    pub fn resize(&mut self, nodes: usize) {
+        self.nodes = nodes;
+        self.replicas = self.replicas.min(nodes as u8);
+        self.minimum = self.minimum.min(self.replicas);
+        if nodes >= LARGE {
+            self.buckets = self.buckets.max(nodes);
+            self.lanes = (1, self.lanes.1.min(2));
+            self.unrest = self.unrest.min(LARGE_UNREST);
+            self.move_every = self.move_every.min(800 * MILLI);
+            self.fault_every = self.fault_every.min(900 * MILLI);
+        }
+    }
+}
+
+/// Long enough for departures, recoveries and returns, a few times over.
+const LARGE_UNREST: u64 = 9 * SECOND;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_seeds_draw_large_clusters() {
+        let large: Vec<usize> = (0..4000).map(|seed| Plan::draw(seed).nodes).filter(|nodes| *nodes >= LARGE).collect();
+        assert!((70..=130).contains(&large.len()), "{} of 4000", large.len());
+        assert!(large.iter().any(|nodes| *nodes >= 45) && large.iter().all(|nodes| *nodes <= LARGEST), "{large:?}");
+    }
+
+    #[test]
+    fn a_large_cluster_has_something_to_lead_for_everyone() {
+        for seed in 0..50 {
+            let mut plan = Plan::draw(seed);
+            plan.resize(50);
+            assert!(plan.nodes == 50 && plan.buckets >= 50 && plan.unrest <= LARGE_UNREST, "{plan:?}");
+            plan.resize(2);
+            assert!(plan.replicas <= 2 && plan.minimum <= plan.replicas, "{plan:?}");
+        }
     }
 }

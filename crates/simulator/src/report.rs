@@ -8,10 +8,11 @@ use std::time::Duration;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, Table, presets};
 use serde_json::{Value, json};
 
-use crate::changes::fault_name;
+use crate::changes::{Changes, fault_name};
 use crate::plan::{Fault, Plan, SECOND};
 use crate::runner::Outcome;
 use crate::tally::{Move, Participant, Tally};
+use crate::traffic::{self, Measured};
 use crate::world::Failure;
 
 #[derive(Clone, Debug)]
@@ -25,6 +26,10 @@ pub struct Report {
     pub longest: u64,
     /// How long it took by the clock on the wall.
     pub took: Duration,
+    /// What was different from the plans that the seeds draw.
+    pub changes: Changes,
+    /// How much nodes say to each other, if that was measured.
+    pub traffic: Vec<Measured>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +47,8 @@ impl Report {
             shortest: u64::MAX,
             longest: 0,
             took: Duration::ZERO,
+            changes: Changes::default(),
+            traffic: Vec::new(),
         }
     }
 
@@ -69,6 +76,9 @@ impl Report {
         if !never.is_empty() {
             text += &format!("\nnever: {}\n", never.join("; "));
         }
+        if !self.traffic.is_empty() {
+            text += &format!("\n{}", traffic::text(&self.traffic, paint));
+        }
         if self.failures.is_empty() {
             return text + &format!("\nno failure in {} seeds\n", grouped(self.tally.seeds));
         }
@@ -79,8 +89,9 @@ impl Report {
         let count = self.failures.len();
         let first = self.failures.keys().next().expect("there are some");
         text + &format!(
-            "\n{count} of {} seeds failed; look closer: simulator replay {first}\n",
-            grouped(self.tally.seeds)
+            "\n{count} of {} seeds failed; look closer: simulator replay {first}{}\n",
+            grouped(self.tally.seeds),
+            self.changes
         )
     }
 
@@ -197,7 +208,7 @@ impl Report {
             })
             .collect();
         let failure = |(seed, f): (&u64, &Failure)| json!({ "seed": seed, "checker": f.checker, "text": f.text });
-        json!({
+        let mut object = json!({
             "seeds": { "from": self.asked.start, "to": self.asked.end, "run": tally.seeds },
             "seconds": self.took.as_secs_f64(),
             "seeds_per_second": self.seeds_per_second(),
@@ -212,7 +223,11 @@ impl Report {
             "moves": moves,
             "besides": tally.other,
             "failures": self.failures.iter().map(failure).collect::<Vec<_>>(),
-        })
+        });
+        if !self.traffic.is_empty() {
+            object["traffic"] = traffic::json(&self.traffic);
+        }
+        object
     }
 }
 

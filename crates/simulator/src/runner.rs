@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use blueprint::Conduct;
 
+use crate::changes::Changes;
+use crate::chronicle::Chronicle;
 use crate::panics;
 use crate::plan::Plan;
 use crate::tally::Tally;
@@ -20,6 +22,8 @@ pub struct Outcome {
     pub hash: u64,
     pub failure: Option<Failure>,
     pub lines: Vec<String>,
+    /// If somebody asked why a bucket waits.
+    pub chronicle: Option<Box<Chronicle>>,
 }
 
 /// One world, from its plan to its verdict. A panic is a verdict too.
@@ -35,7 +39,8 @@ pub fn run_plan<C: Conduct>(plan: Plan, trace: Trace) -> Outcome {
     if tally.faults.len() >= 3 {
         tally.acked_in_trouble = tally.acked_writes;
     }
-    Outcome { seed, tally, hash: world.trace.hash(), failure, lines: std::mem::take(&mut world.trace.lines) }
+    let (lines, chronicle) = (std::mem::take(&mut world.trace.lines), world.trace.chronicle.take());
+    Outcome { seed, tally, hash: world.trace.hash(), failure, lines, chronicle }
 }
 
 pub fn run_seed<C: Conduct>(seed: u64) -> Outcome {
@@ -43,13 +48,13 @@ pub fn run_seed<C: Conduct>(seed: u64) -> Outcome {
 }
 
 /// The same world twice, and every byte of the two compared. It counts once.
-pub fn run_twice<C: Conduct>(seed: u64) -> Outcome {
-    let run = || run_plan::<C>(Plan::draw(seed), Trace::scrutinised());
+pub fn run_twice<C: Conduct>(seed: u64, changes: &Changes) -> Outcome {
+    let run = || run_plan::<C>(changes.plan(seed), Trace::scrutinised());
     let (first, second) = (run(), run());
     if first.hash == second.hash {
         return first;
     }
-    let read = || run_plan::<C>(Plan::draw(seed), Trace::keeping(Wanted::default())).lines;
+    let read = || run_plan::<C>(changes.plan(seed), Trace::keeping(Wanted::default())).lines;
     let text = first_difference(&read(), &read());
     Outcome { failure: Some(Failure { checker: "determinism", text }), ..first }
 }

@@ -147,7 +147,7 @@ mod tests {
         let fails = plan.faults.has(Fault::Crash) && plan.clients >= 2;
         let failure = fails.then(|| Failure { checker: "linearizable", text: String::new() });
         let tally = Tally { simulated: 3 * SECOND / 2, ..Tally::default() };
-        Outcome { seed: plan.seed, tally, hash: 0, failure, lines: Vec::new() }
+        Outcome { seed: plan.seed, tally, hash: 0, failure, lines: Vec::new(), chronicle: None }
     }
 
     #[test]

@@ -78,10 +78,19 @@ pub struct Tally {
 impl Tally {
     pub fn fault(&mut self, fault: Fault) {
         *self.faults.entry(fault).or_default() += 1;
+        if let Some(what) = befalls_coordinator(fault) {
+            self.note(what);
+        }
     }
 
     pub fn note(&mut self, what: &'static str) {
         *self.other.entry(what).or_default() += 1;
+    }
+
+    pub fn count(&mut self, what: &'static str, times: u64) {
+        if times > 0 {
+            *self.other.entry(what).or_default() += times;
+        }
     }
 
     pub fn add(&mut self, other: &Self) {
@@ -97,6 +106,19 @@ impl Tally {
         merge(&mut self.completed, &other.completed);
         merge(&mut self.interrupted, &other.interrupted);
         merge(&mut self.other, &other.other);
+    }
+}
+
+/// There is a coordinator in every node: what hits the node hits it, too.
+fn befalls_coordinator(fault: Fault) -> Option<&'static str> {
+    match fault {
+        Fault::Crash | Fault::PowerCut | Fault::Wipe | Fault::Damage => {
+            Some("coordinator faults: crashed with its node")
+        }
+        Fault::Pause | Fault::SlowNode => Some("coordinator faults: asleep, or slow"),
+        Fault::MetaCut => Some("coordinator faults: cut off from the meta group"),
+        Fault::ReportLost => Some("coordinator faults: report lost"),
+        _ => None,
     }
 }
 

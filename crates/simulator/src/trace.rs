@@ -2,13 +2,17 @@
 
 use std::fmt::{self, Write};
 
-use node::{Input, Output, PeerMessage};
+use blueprint::BucketId;
+use node::{Input, Mail, Output, PeerMessage, Station};
+
+use crate::chronicle::Chronicle;
 
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     hash: u64,
     eye: Eye,
     pub lines: Vec<String>,
+    pub chronicle: Option<Box<Chronicle>>,
 }
 
 /// How closely somebody looks.
@@ -44,6 +48,11 @@ impl Trace {
         Self { eye: Eye::Reading(wanted), ..Self::default() }
     }
 
+    /// No lines, but the life of that bucket.
+    pub fn asking_why(bucket: BucketId) -> Self {
+        Self { chronicle: Some(Box::new(Chronicle::of(bucket))), ..Self::default() }
+    }
+
     pub fn hash(&self) -> u64 {
         self.hash
     }
@@ -52,9 +61,9 @@ impl Trace {
         self.hash = (self.hash ^ value).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
     }
 
-    pub fn input(&mut self, time: u64, host: usize, input: &Input) {
+    pub fn input(&mut self, time: u64, host: usize, station: Station, input: &Input) {
         self.mix(time);
-        self.mix(host as u64);
+        self.mix(place(host, station));
         if let Input::Peer { message: PeerMessage::Bucket { bucket, envelope }, .. } = input {
             self.mix(bucket.0 ^ (envelope.message.term().0 << 32) ^ (envelope.message.name().len() as u64));
         }
@@ -67,17 +76,22 @@ impl Trace {
             let text = match input {
                 Input::Peer { from, message } => format!("<- {from} {}", peer(message)),
                 Input::Blueprint(blueprint) => format!("<- blueprint {}", blueprint.epoch),
-                Input::MetaRead { id, blueprint, .. } => format!("<- meta read {id}: {}", blueprint.epoch),
+                Input::MetaRead { id, state } => format!("<- meta read {id}: {}", state.blueprint.epoch),
                 Input::Flush | Input::Wake | Input::Wall { .. } => return,
+                Input::Mail { mail: Mail::Directory(_) | Mail::Beat | Mail::Rows(_), .. } => return,
+                Input::Mail { mail: Mail::Blueprint(blueprint), .. } => format!("<- desk {}", blueprint.epoch),
+                Input::Mail { from, mail: Mail::Acted(blueprint) } => {
+                    format!("<- {from:?} acts on {}", blueprint.epoch)
+                }
                 other => format!("<- {other:?}"),
             };
             self.keep(time, host, bucket, &text);
         }
     }
 
-    pub fn output(&mut self, time: u64, host: usize, output: &Output) {
+    pub fn output(&mut self, time: u64, host: usize, station: Station, output: &Output) {
         self.mix(time ^ 0x55);
-        self.mix(host as u64);
+        self.mix(place(host, station));
         if let Output::Send { to, message: PeerMessage::Bucket { bucket, envelope } } = output {
             self.mix(
                 to.0 ^ (bucket.0 << 8) ^ (envelope.message.term().0 << 32) ^ (envelope.message.name().len() as u64),
@@ -89,12 +103,19 @@ impl Trace {
                 Output::Send { to, message } => {
                     let bucket = match message {
                         PeerMessage::Bucket { bucket, .. } => Some(bucket.0),
-                        PeerMessage::Hop { .. } | PeerMessage::HopAnswer { .. } => None,
+                        PeerMessage::Hop { .. }
+                        | PeerMessage::HopAnswer { .. }
+                        | PeerMessage::Probe { .. }
+                        | PeerMessage::Probed { .. }
+                        | PeerMessage::Push(_)
+                        | PeerMessage::Echoed(_)
+                        | PeerMessage::Order(_)
+                        | PeerMessage::Directory(_) => None,
                     };
                     (bucket, format!("-> {to} {}", peer(message)))
                 }
                 Output::Event { bucket, event } => (Some(bucket.0), format!("** {event:?}")),
-                Output::Write { .. } => return,
+                Output::Write { .. } | Output::Mail { .. } => return,
                 other => (None, format!("-> {other:?}")),
             };
             self.keep(time, host, bucket, &text);
@@ -104,6 +125,9 @@ impl Trace {
     /// `usize::MAX` is the meta group.
     pub fn line(&mut self, time: u64, host: usize, text: impl FnOnce() -> String) {
         self.mix(time ^ 0xaa);
+        if let Some(chronicle) = &mut self.chronicle {
+            return chronicle.on_line(time, host, &text());
+        }
         match self.eye {
             Eye::Glance => {}
             Eye::Scrutiny => self.scrutinise(format_args!("{}", text())),
@@ -156,6 +180,15 @@ fn peer(message: &PeerMessage) -> String {
             };
             format!("{bucket} {}->{} {text}", envelope.from, envelope.to)
         }
+        PeerMessage::Push(blueprint) => format!("Push {}", blueprint.epoch),
         other => format!("{other:?}"),
     }
+}
+
+fn place(host: usize, station: Station) -> u64 {
+    let station = match station {
+        Station::Desk => 0,
+        Station::Lane(number) => 1 + u64::from(number),
+    };
+    host as u64 | station << 32
 }

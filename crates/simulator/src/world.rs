@@ -8,20 +8,27 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-use blueprint::{Blueprint, BucketId, Change, Command as Proposal, Conduct, Epoch, KeyspaceId, Member, NodeId};
-use node::{Answer, BatchId, Door, Input, Node, NodeRecord, Origin, Output, PeerMessage, RequestId};
+use blueprint::{
+    Blueprint, BucketId, Change, Command as Proposal, Conduct, Fate, KeyspaceId, LaneId, Member, MetaCommand, NodeId,
+    Succession,
+};
+use node::{
+    Answer, Answered, BatchId, Door, Input, Mail, Node, NodeRecord, Origin, Output, PeerMessage, RequestId, Station,
+};
 use values::Command;
 
 use crate::checkers::Checkers;
 use crate::clients::Clients;
 use crate::conductor::Conductor;
-use crate::host::{Clock, Disk, Host, Process};
+use crate::host::{Clock, Disk, Host, Process, Thread, Unsynced};
 use crate::meta::Meta;
 use crate::network::Network;
 use crate::plan::{Fault, MILLI, Plan, SECOND};
 use crate::rng::Rng;
 use crate::tally::Tally;
 use crate::trace::Trace;
+use crate::traffic::Traffic;
+use crate::vigil::Vigil;
 
 #[allow(missing_debug_implementations)] // nobody wants to read all of it at once
 pub struct World<C> {
@@ -34,6 +41,7 @@ pub struct World<C> {
     pub clients: Clients,
     pub conductor: Conductor,
     pub checkers: Checkers,
+    pub vigil: Vigil,
     pub tally: Tally,
     pub trace: Trace,
     pub healed: bool,
@@ -43,23 +51,24 @@ pub struct World<C> {
     ghosts: BTreeMap<(usize, BucketId), VecDeque<(NodeId, PeerMessage)>>,
     queue: BinaryHeap<Due>,
     sequence: u64,
-    config: node::Config,
+    pub(crate) config: node::Config,
     outputs: Vec<Output>,
+    /// What is sent is counted, if anybody wants to know.
+    pub(crate) traffic: Option<Traffic>,
 }
 
 /// What will happen.
 #[derive(Debug)]
 pub enum Event {
-    Deliver { host: usize, life: u32, input: Input },
-    Look { host: usize, life: u32 },
-    Synced { host: usize, life: u32, batch: BatchId },
-    Wake { host: usize, life: u32 },
+    Deliver { host: usize, life: u32, station: Option<Station>, input: Input },
+    Look { host: usize, life: u32, station: Station },
+    Synced { host: usize, life: u32, station: Station, batch: BatchId },
+    Wake { host: usize, life: u32, station: Station },
     Resume { host: usize, life: u32 },
     Restart { host: usize },
     Push { host: usize, blueprint: Arc<Blueprint> },
-    Propose { from: Option<(usize, u32)>, command: Proposal, tries: u8 },
-    MetaRead { host: usize, life: u32, id: u64 },
-    Echo { node: NodeId, epoch: Epoch },
+    Propose { from: Option<Sender>, command: MetaCommand, tries: u8 },
+    MetaRead { from: Sender, id: u64 },
     ClientCall { host: usize, life: u32, request: RequestId, command: Command, door: Door },
     ClientAnswer { request: RequestId, answer: Answer },
     ClientTurn { client: usize },
@@ -72,10 +81,19 @@ pub enum Event {
     Heal,
 }
 
+/// Who asked, and may hear an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Sender {
+    host: usize,
+    life: u32,
+    station: Station,
+}
+
 struct Due {
     time: u64,
     sequence: u64,
-    event: Event,
+    /// Boxed, because the queue moves what it sorts.
+    event: Box<Event>,
 }
 
 impl PartialEq for Due {
@@ -108,6 +126,9 @@ pub struct Failure {
 /// The keyspace that clients work in, and the one that comes and goes.
 pub(crate) const KEYSPACE: KeyspaceId = KeyspaceId(1);
 const SECOND_KEYSPACE: KeyspaceId = KeyspaceId(2);
+
+/// No seed is over before this; a world that healed early must stay as it is.
+const SHORTEST: u64 = 30 * SECOND;
 
 /// Meant for whatever process runs there when it arrives.
 const ANY_LIFE: u32 = u32::MAX;
@@ -143,6 +164,8 @@ impl<C: Conduct> World<C> {
             config.phaser.image_bytes = 64 << 10;
         }
         config.upkeep = std::time::Duration::from_micros(plan.upkeep);
+        config.directory.part_rows = plan.directory_rows;
+        config.limits.recovery_delay = std::time::Duration::from_millis(1500);
         config.check().expect("the numbers of a world fit together");
         let clients = Clients::new(&plan, rng.fork(1));
         let conductor = Conductor::new(rng.fork(2));
@@ -154,6 +177,7 @@ impl<C: Conduct> World<C> {
             clients,
             conductor,
             checkers: Checkers::default(),
+            vigil: Vigil::default(),
             tally: Tally { seeds: 1, ..Tally::default() },
             trace,
             healed: false,
@@ -163,6 +187,7 @@ impl<C: Conduct> World<C> {
             sequence: 0,
             config,
             outputs: Vec::new(),
+            traffic: None,
             rng,
             plan,
         }
@@ -178,8 +203,8 @@ impl<C: Conduct> World<C> {
             if self.time > end {
                 return self.check_liveness();
             }
-            self.on_event(due.event)?;
-            if self.healed && self.clients.are_done() {
+            self.on_event(*due.event)?;
+            if self.healed && self.clients.are_done() && self.time >= SHORTEST {
                 break;
             }
         }
@@ -188,20 +213,31 @@ impl<C: Conduct> World<C> {
 
     pub fn at(&mut self, time: u64, event: Event) {
         self.sequence += 1;
-        self.queue.push(Due { time: time.max(self.time), sequence: self.sequence, event });
+        self.queue.push(Due { time: time.max(self.time), sequence: self.sequence, event: Box::new(event) });
     }
 
     pub fn after(&mut self, delay: u64, event: Event) {
         self.at(self.time + delay, event);
     }
 
-    fn begin(&mut self) {
+    /// Everything that happens before that.
+    pub(crate) fn run_until(&mut self, time: u64) -> Verdict {
+        while self.queue.peek().is_some_and(|due| due.time < time) {
+            let due = self.queue.pop().expect("it was just seen");
+            self.time = due.time;
+            self.on_event(*due.event)?;
+        }
+        self.time = time;
+        Ok(())
+    }
+
+    pub(crate) fn begin(&mut self) {
         for i in 0..self.plan.nodes {
             let id = NodeId(i as u64 + 1);
             let clock = self.draw_clock();
             let add =
                 Proposal::AddNode { id, name: format!("node-{}", i + 1), zone: String::new(), addresses: Vec::new() };
-            self.meta.apply::<C>(&add).expect("a first node is welcome");
+            self.meta.change::<C>(0, &add).expect("a first node is welcome");
             self.hosts.push(Host {
                 id,
                 name: format!("node-{}", i + 1),
@@ -209,15 +245,15 @@ impl<C: Conduct> World<C> {
                 disk: Disk::default(),
                 process: Process::Down,
                 life: 0,
-                inbox: Vec::new(),
-                look_at: None,
-                wake_at: u64::MAX,
+                threads: Vec::new(),
                 paused_until: 0,
                 freeze_next: None,
                 frozen: Vec::new(),
                 slow_until: 0,
                 slow_disk_until: 0,
                 down_since: 0,
+                up_since: 0,
+                began_at: Vec::new(),
                 meta_cut_until: 0,
             });
             self.index.insert(id, i);
@@ -227,7 +263,10 @@ impl<C: Conduct> World<C> {
             self.create_keyspace("second", 2);
             let at = self.rng.range(SECOND, self.plan.unrest);
             let command = Proposal::RemoveKeyspace { keyspace: SECOND_KEYSPACE };
-            self.at(at, Event::Propose { from: None, command, tries: 0 });
+            self.at(at, Event::Propose { from: None, command: MetaCommand::Change(command), tries: 0 });
+        }
+        if let Some(chronicle) = &mut self.trace.chronicle {
+            chronicle.on_blueprint(0, None, &self.meta.blueprint);
         }
         for host in 0..self.hosts.len() {
             self.restart(host);
@@ -255,7 +294,7 @@ impl<C: Conduct> World<C> {
             durability: blueprint::Durability::Disk,
             placement: placement.collect(),
         };
-        self.meta.apply::<C>(&create).expect("a first keyspace fits");
+        self.meta.change::<C>(0, &create).expect("a first keyspace fits");
     }
 
     pub(crate) fn draw_clock(&mut self) -> Clock {
@@ -270,13 +309,18 @@ impl<C: Conduct> World<C> {
 
     fn on_event(&mut self, event: Event) -> Verdict {
         match event {
-            Event::Deliver { host, life, input } => self.deliver(host, life, input),
-            Event::Look { host, life } => return self.look(host, life),
-            Event::Synced { host, life, batch } => self.on_synced(host, life, batch),
-            Event::Wake { host, life } => {
-                if self.hosts[host].life == life {
-                    self.hosts[host].wake_at = u64::MAX;
-                    self.deliver(host, life, Input::Wake);
+            Event::Deliver { host, life, station, input } => match station {
+                Some(station) => self.deliver(host, life, station, input),
+                None => self.deliver_from_peer(host, life, input),
+            },
+            Event::Look { host, life, station } => return self.look(host, life, station),
+            Event::Synced { host, life, station, batch } => self.on_synced(host, life, station, batch),
+            Event::Wake { host, life, station } => {
+                if self.hosts[host].life == life
+                    && let Some(thread) = self.hosts[host].thread(station)
+                {
+                    thread.wake_at = u64::MAX;
+                    self.deliver(host, life, station, Input::Wake);
                 }
             }
             Event::Resume { host, life } => return self.resume(host, life),
@@ -284,14 +328,14 @@ impl<C: Conduct> World<C> {
             Event::Push { host, blueprint } => {
                 let life = self.hosts[host].life;
                 if !self.is_cut_off(host) {
-                    self.deliver(host, life, Input::Blueprint(blueprint));
+                    self.deliver(host, life, Station::Desk, Input::Blueprint(blueprint));
                 }
             }
             Event::Propose { from, command, tries } => return self.on_propose(from, command, tries),
-            Event::MetaRead { host, life, id } => self.on_meta_read(host, life, id),
-            Event::Echo { node, epoch } => self.meta.echo(node, epoch),
+            Event::MetaRead { from, id } => self.on_meta_read(from, id),
             Event::ClientCall { host, life, request, command, door } => {
-                self.deliver(host, life, Input::Client { request, command, door });
+                let lane = request.0 % u64::from(self.hosts[host].lanes().max(1));
+                self.deliver(host, life, Station::Lane(lane as u16), Input::Client { request, command, door });
             }
             Event::ClientAnswer { request, answer } => self.on_client_answer(request, answer),
             Event::ClientTurn { client } => self.on_client_turn(client),
@@ -315,65 +359,84 @@ impl<C: Conduct> World<C> {
 
     // ---- processes
 
-    fn deliver(&mut self, host: usize, life: u32, input: Input) {
+    fn deliver_from_peer(&mut self, host: usize, life: u32, input: Input) {
+        if let Input::Peer { message, .. } = &input
+            && self.hosts[host].is_up()
+        {
+            let station = message.station(self.hosts[host].lanes());
+            self.deliver(host, life, station, input);
+        }
+    }
+
+    fn deliver(&mut self, host: usize, life: u32, station: Station, input: Input) {
         let slow = self.hosts[host].slow_until > self.time;
         let delay = if slow { self.rng.range(20 * MILLI, 250 * MILLI) } else { self.rng.range(5, 60) };
         let target = &mut self.hosts[host];
         if (life != ANY_LIFE && target.life != life) || !target.is_up() {
             return;
         }
-        let life = target.life;
-        target.inbox.push(input);
-        if target.look_at.is_none() && target.paused_until <= self.time {
-            target.look_at = Some(self.time + delay);
-            self.after(delay, Event::Look { host, life });
+        let (life, paused) = (target.life, target.paused_until > self.time);
+        let Some(thread) = target.thread(station) else { return };
+        thread.inbox.push(input);
+        if thread.look_at.is_none() && !paused {
+            let at = (self.time + delay).max(thread.stalled_until);
+            thread.look_at = Some(at);
+            self.at(at, Event::Look { host, life, station });
         }
     }
 
-    /// The process reads everything that is there, decides, and does: one batch.
-    fn look(&mut self, host: usize, life: u32) -> Verdict {
+    /// A station reads everything that is there, decides, and does: one batch.
+    fn look(&mut self, host: usize, life: u32, station: Station) -> Verdict {
         if self.hosts[host].life != life || !self.hosts[host].is_up() {
             return Ok(());
         }
-        self.hosts[host].look_at = None;
-        if self.hosts[host].paused_until > self.time {
+        let paused = self.hosts[host].paused_until > self.time;
+        let Some(thread) = self.hosts[host].thread(station) else { return Ok(()) };
+        thread.look_at = None;
+        if paused {
             return Ok(()); // it looks when it resumes
         }
+        let inputs = std::mem::take(&mut thread.inbox);
         let now = self.hosts[host].clock.local(self.time);
-        let inputs = std::mem::take(&mut self.hosts[host].inbox);
         let mut out = std::mem::take(&mut self.outputs);
         let Process::Up(node) = &mut self.hosts[host].process else { return Ok(()) };
         for input in inputs {
-            self.trace.input(self.time, host, &input);
-            node.step(now, input, &mut out);
+            self.trace.input(self.time, host, station, &input);
+            node.step(station, now, input, &mut out);
+            self.checkers.check_complete(node)?;
         }
-        if node.deadline() <= now {
-            node.step(now, Input::Wake, &mut out);
+        if node.deadline(station) <= now {
+            node.step(station, now, Input::Wake, &mut out);
         }
-        node.step(now, Input::Flush, &mut out);
-        node.check_invariants();
-        let deadline = node.deadline();
-        self.checkers.look::<C>(self.time, host, &self.hosts, &self.meta)?;
-        self.schedule_wake(host, deadline);
+        node.step(station, now, Input::Flush, &mut out);
+        self.checkers.check_complete(node)?;
+        node.check_invariants(station);
+        let deadline = node.deadline(station);
+        if let Station::Lane(lane) = station {
+            self.checkers.look::<C>(self.time, host, &self.hosts, &self.meta)?;
+            self.watch_lane(host, lane)?;
+        }
+        self.schedule_wake(host, station, deadline);
         if let Some(until) = self.hosts[host].freeze_next.take() {
             // Paused between deciding and doing.
             self.hosts[host].paused_until = until;
-            self.hosts[host].frozen.append(&mut out);
+            self.hosts[host].frozen.extend(out.drain(..).map(|output| (station, output)));
             self.at(until, Event::Resume { host, life });
         } else {
-            self.carry_out(host, &mut out)?;
+            for output in out.drain(..) {
+                self.carry_out(host, station, output)?;
+            }
         }
-        out.clear();
         self.outputs = out;
         Ok(())
     }
 
-    fn schedule_wake(&mut self, host: usize, deadline: blueprint::Instant) {
+    fn schedule_wake(&mut self, host: usize, station: Station, deadline: blueprint::Instant) {
         let at = self.hosts[host].clock.true_time(deadline).max(self.time + 1);
-        if at < self.hosts[host].wake_at {
-            self.hosts[host].wake_at = at;
-            let life = self.hosts[host].life;
-            self.at(at, Event::Wake { host, life });
+        let life = self.hosts[host].life;
+        if let Some(thread) = self.hosts[host].thread(station).filter(|thread| at < thread.wake_at) {
+            thread.wake_at = at;
+            self.at(at, Event::Wake { host, life, station });
         }
     }
 
@@ -381,53 +444,74 @@ impl<C: Conduct> World<C> {
         if self.hosts[host].life != life || !self.hosts[host].is_up() || self.hosts[host].paused_until > self.time {
             return Ok(());
         }
-        let mut frozen = std::mem::take(&mut self.hosts[host].frozen);
-        self.carry_out(host, &mut frozen)?;
-        if self.hosts[host].look_at.is_none() {
-            self.hosts[host].look_at = Some(self.time);
-            self.after(0, Event::Look { host, life });
+        for (station, output) in std::mem::take(&mut self.hosts[host].frozen) {
+            self.carry_out(host, station, output)?;
+        }
+        let stations: Vec<Station> = self.hosts[host].node().into_iter().flat_map(Node::stations).collect();
+        let time = self.time;
+        for station in stations {
+            let idle = self.hosts[host].thread(station).filter(|thread| thread.look_at.is_none());
+            if let Some(thread) = idle {
+                let at = time.max(thread.stalled_until);
+                thread.look_at = Some(at);
+                self.at(at, Event::Look { host, life, station });
+            }
         }
         Ok(())
     }
 
-    fn carry_out(&mut self, host: usize, out: &mut Vec<Output>) -> Verdict {
+    fn carry_out(&mut self, host: usize, station: Station, output: Output) -> Verdict {
         let life = self.hosts[host].life;
         let from = self.hosts[host].id;
-        for output in out.drain(..) {
-            self.trace.output(self.time, host, &output);
-            match output {
-                Output::Send { to, message } => self.send(host, from, to, message),
-                Output::Write { id, records } => self.write(host, life, id, records),
-                Output::Answer { origin, answer } => self.answer(host, from, origin, answer),
-                Output::Read { origin, command, answer, good_until } => {
-                    // One clock reading after the evaluation: what is no longer good goes back.
-                    if self.hosts[host].clock.local(self.time) < good_until {
-                        self.checkers.on_read(self.time, host, &command, &self.hosts, &self.meta)?;
+        let sender = Sender { host, life, station };
+        self.trace.output(self.time, host, station, &output);
+        if let Some(traffic) = &mut self.traffic {
+            traffic.count(self.time, host, &output);
+        }
+        match output {
+            Output::Send { to, message } => self.send(host, from, to, message),
+            Output::Write { id, records } => self.write(sender, id, records),
+            Output::Answer { origin, answer } => self.answer(host, from, origin, answer),
+            Output::Read { origin, home, command, answer, good_until } => {
+                // One clock reading after the evaluation: what is no longer good goes back.
+                if self.hosts[host].clock.local(self.time) < good_until {
+                    self.checkers.on_read(self.time, host, &command, &self.hosts, &self.meta)?;
+                    if station == Station::Lane(home) {
                         self.answer(host, from, origin, answer);
                     } else {
-                        self.tally.note("answers held back, lease over");
-                        self.deliver(host, life, Input::Late { origin, command });
+                        let mail = Mail::Answers(vec![Answered { origin, answer }]);
+                        self.deliver(host, life, Station::Lane(home), Input::Mail { from: station, mail });
                     }
+                } else {
+                    self.tally.note("answers held back, lease over");
+                    self.deliver(host, life, station, Input::Late { origin, home, command });
                 }
-                Output::Propose(_) | Output::ReadMeta { .. } | Output::Echo(_) if self.is_cut_off(host) => {}
-                Output::Propose(command) => {
-                    let delay = self.meta_delay();
-                    self.after(delay, Event::Propose { from: Some((host, life)), command, tries: 0 });
-                }
-                Output::ReadMeta { id } => {
-                    let delay = self.meta_delay();
-                    self.after(delay, Event::MetaRead { host, life, id });
-                }
-                Output::Echo(epoch) => {
-                    let delay = self.meta_delay();
-                    self.after(delay, Event::Echo { node: from, epoch });
-                }
-                Output::Erased { bucket, incarnation } => {
-                    self.tally.note("replicas erased");
-                    self.checkers.on_erased(&self.hosts[host], bucket, incarnation, &self.meta)?;
-                }
-                Output::Event { bucket, event } => self.on_phaser_event(host, bucket, &event),
             }
+            Output::Mail { to, mail } => self.deliver(host, life, to, Input::Mail { from: station, mail }),
+            Output::Propose(_) | Output::Report(_) | Output::ReadMeta { .. } if self.is_cut_off(host) => {}
+            Output::Propose(command) => {
+                let delay = self.meta_delay();
+                let command = MetaCommand::Change(command);
+                self.after(delay, Event::Propose { from: Some(sender), command, tries: 0 });
+            }
+            Output::Report(report) => {
+                if !self.healed && self.plan.faults.has(Fault::ReportLost) && self.rng.percent(25) {
+                    self.tally.fault(Fault::ReportLost);
+                    return Ok(());
+                }
+                let delay = self.meta_delay();
+                let command = MetaCommand::Report(report);
+                self.after(delay, Event::Propose { from: Some(sender), command, tries: 0 });
+            }
+            Output::ReadMeta { id } => {
+                let delay = self.meta_delay();
+                self.after(delay, Event::MetaRead { from: sender, id });
+            }
+            Output::Erased { bucket, incarnation } => {
+                self.tally.note("replicas erased");
+                self.checkers.on_erased(&self.hosts[host], bucket, incarnation, &self.hosts, &self.meta)?;
+            }
+            Output::Event { bucket, event } => self.on_phaser_event(host, bucket, &event),
         }
         Ok(())
     }
@@ -440,8 +524,8 @@ impl<C: Conduct> World<C> {
         let keep = *self.rng.pick(&[0u64, 30, 50, 80, 100]).expect("not empty");
         let host_ = &mut self.hosts[host];
         let mut survivors = Vec::new();
-        for (_, records) in host_.disk.unsynced.drain(..) {
-            for record in records {
+        for batch in host_.disk.unsynced.drain(..) {
+            for record in batch.records {
                 if lossy && !self.rng.percent(keep) {
                     self.tally.fault(Fault::LostWrites);
                 } else if torn && self.rng.percent(5) {
@@ -455,11 +539,9 @@ impl<C: Conduct> World<C> {
         host_.disk.stop();
         host_.process = Process::Down;
         host_.life += 1;
-        host_.inbox.clear();
+        host_.threads.clear();
         host_.frozen.clear();
         host_.freeze_next = None;
-        host_.look_at = None;
-        host_.wake_at = u64::MAX;
         host_.paused_until = 0;
         host_.down_since = self.time;
     }
@@ -471,21 +553,25 @@ impl<C: Conduct> World<C> {
         self.trace.line(self.time, host, || "starts".into());
         let seed = self.rng.next();
         let wall = self.hosts[host].clock.wall(self.time);
+        let lanes = self.rng.range(u64::from(self.plan.lanes.0), u64::from(self.plan.lanes.1)) as u16;
         let target = &mut self.hosts[host];
         target.life += 1;
+        target.up_since = self.time;
         let now = target.clock.local(self.time);
         let mut out = Vec::new();
         let durable = target.disk.settled.clone();
-        let node = Node::recover(target.id, self.config.clone(), durable, seed, now, &mut out);
+        let newest = |lane: LaneId| lane.families().filter_map(|f| durable.epochs.get(&f)).max().copied();
+        target.began_at = LaneId::all(lanes).map(|lane| newest(lane).unwrap_or_default()).collect();
+        target.threads = (0..=lanes).map(|_| Thread::default()).collect();
+        let life = node::Life { number: u64::from(target.life), seed, wall };
+        let node = Node::recover(target.id, &self.config, lanes, durable, life, now, &mut out);
         target.process = Process::Up(Box::new(node));
         let life = target.life;
         let id = target.id;
         self.checkers.on_restart(id);
-        target_outputs(&mut self.hosts[host], out);
-        self.deliver(host, life, Input::Wall { micros: wall });
-        let delay = self.rng.around(60 * MILLI);
-        let blueprint = Arc::clone(&self.meta.blueprint);
-        self.after(delay, Event::Push { host, blueprint });
+        self.checkers.on_start(self.time, host, &self.hosts);
+        self.hosts[host].frozen = out; // what recovery decided leaves as soon as the process runs
+        self.tell_time(host);
         let _ = self.resume(host, life);
     }
 
@@ -500,9 +586,15 @@ impl<C: Conduct> World<C> {
         if faults.has(Fault::Loss) && self.rng.permille(20) {
             return self.tally.fault(Fault::Loss);
         }
+        if faults.has(Fault::DirectoryLoss) && matches!(message, PeerMessage::Directory(_)) && self.rng.percent(20) {
+            return self.tally.fault(Fault::DirectoryLoss);
+        }
         // A link delivers a hop at most once; what replicas say to each other must not depend on even that.
-        let between_replicas = matches!(message, PeerMessage::Bucket { .. });
+        let between_replicas = !matches!(message, PeerMessage::Hop { .. } | PeerMessage::HopAnswer { .. });
         let mut delay = self.plan.latency / 2 + self.rng.range(0, self.plan.latency);
+        if self.plan.steady {
+            delay = self.plan.latency;
+        }
         if host == 0 || target == 0 {
             delay += self.plan.far;
         }
@@ -528,9 +620,10 @@ impl<C: Conduct> World<C> {
             self.tally.fault(Fault::Duplicate);
             let again = delay + self.rng.around(self.plan.lateness);
             let input = Input::Peer { from, message: message.clone() };
-            self.after(again, Event::Deliver { host: target, life: ANY_LIFE, input });
+            self.after(again, Event::Deliver { host: target, life: ANY_LIFE, station: None, input });
         }
-        self.after(delay, Event::Deliver { host: target, life, input: Input::Peer { from, message } });
+        let input = Input::Peer { from, message };
+        self.after(delay, Event::Deliver { host: target, life, station: None, input });
     }
 
     pub(crate) fn raise_ghosts(&mut self, host: usize, bucket: BucketId) {
@@ -540,7 +633,8 @@ impl<C: Conduct> World<C> {
         for (from, message) in self.ghosts.remove(&(host, bucket)).into_iter().flatten() {
             self.tally.fault(Fault::Duplicate);
             let delay = self.rng.around(60 * MILLI);
-            self.after(delay, Event::Deliver { host, life: ANY_LIFE, input: Input::Peer { from, message } });
+            let input = Input::Peer { from, message };
+            self.after(delay, Event::Deliver { host, life: ANY_LIFE, station: None, input });
         }
     }
 
@@ -559,7 +653,8 @@ impl<C: Conduct> World<C> {
 
     // ---- disk
 
-    fn write(&mut self, host: usize, life: u32, id: BatchId, records: Vec<NodeRecord>) {
+    fn write(&mut self, from: Sender, id: BatchId, records: Vec<NodeRecord>) {
+        let Sender { host, life, station } = from;
         let slow = self.hosts[host].slow_disk_until > self.time;
         let mut latency = self.rng.range(self.plan.disk_latency / 2, self.plan.disk_latency * 2);
         if self.plan.memory_level {
@@ -569,15 +664,15 @@ impl<C: Conduct> World<C> {
             latency += self.rng.around(150 * MILLI);
         }
         let disk = &mut self.hosts[host].disk;
-        disk.unsynced.push_back((id, records));
+        disk.unsynced.push_back(Unsynced { station, id, records });
         let at = disk.sync(self.time, latency);
-        self.at(at, Event::Synced { host, life, batch: id });
+        self.at(at, Event::Synced { host, life, station, batch: id });
     }
 
-    fn on_synced(&mut self, host: usize, life: u32, batch: BatchId) {
+    fn on_synced(&mut self, host: usize, life: u32, station: Station, batch: BatchId) {
         if self.hosts[host].life == life && self.hosts[host].is_up() {
-            self.hosts[host].disk.settle(batch);
-            self.deliver(host, life, Input::Written { upto: batch });
+            self.hosts[host].disk.settle(station, batch);
+            self.deliver(host, life, station, Input::Written { upto: batch });
         }
     }
 
@@ -593,10 +688,10 @@ impl<C: Conduct> World<C> {
 
     pub(crate) fn propose(&mut self, command: Proposal) {
         let delay = self.meta_delay();
-        self.after(delay, Event::Propose { from: None, command, tries: 0 });
+        self.after(delay, Event::Propose { from: None, command: MetaCommand::Change(command), tries: 0 });
     }
 
-    fn on_propose(&mut self, from: Option<(usize, u32)>, command: Proposal, tries: u8) -> Verdict {
+    fn on_propose(&mut self, from: Option<Sender>, command: MetaCommand, tries: u8) -> Verdict {
         if self.meta.away_until > self.time {
             // Lost, or found again when the meta group is back: the proposer cannot tell.
             if self.rng.percent(50) && tries < 8 {
@@ -614,80 +709,85 @@ impl<C: Conduct> World<C> {
                 return Ok(());
             }
         }
-        if self.plan.forgetful && !self.healed && matches!(command, Proposal::Register { .. }) && self.rng.percent(95) {
+        if self.plan.forgetful
+            && !self.healed
+            && matches!(command, MetaCommand::Change(Proposal::Register { .. }))
+            && self.rng.percent(95)
+        {
             return Ok(()); // lost, again and again: a child may live long before the blueprint hears of it
         }
-        if self.would_orphan(&command) {
+        // A primary that wants to be rid of a straggler, and whose disk is gone when its word arrives: the straggler was the last copy.
+        let last_words = |command: &Proposal| {
+            matches!(command, Proposal::Succeed { change: Change::Dismiss { fate: Fate::Stalled, .. }, .. })
+        };
+        if let MetaCommand::Change(command) = &command
+            && (from.is_none() || last_words(command))
+            && self.would_orphan(command)
+        {
             return Ok(());
         }
-        let before = self.meta.blueprint.epoch;
-        let result = self.meta.apply::<C>(&command);
+        if let MetaCommand::Change(command) = &command {
+            self.before_proposal(command);
+        }
+        let before = Arc::clone(&self.meta.blueprint);
+        let result = self.meta.apply::<C>(self.time, &command);
+        let MetaCommand::Change(command) = command else { return Ok(()) };
         self.trace.line(self.time, usize::MAX, || format!("{command:?} -> {result:?}"));
         match result {
-            Ok(_) if self.meta.blueprint.epoch == before => {}
+            Ok(_) if self.meta.blueprint.epoch == before.epoch => {}
             Ok(_) => {
-                self.checkers.on_accepted(self.time, &command, &self.hosts, &self.meta)?;
-                self.on_accepted(&command);
-                self.push_to_all();
+                self.checkers.on_changed(&command, &before, &self.meta)?;
+                self.watch_change(&command, from.is_some(), &before)?;
+                for change in changes_of(command, &before, &self.meta.blueprint) {
+                    self.checkers.on_accepted(self.time, &change, &self.hosts, &self.meta)?;
+                    self.on_accepted(&change);
+                }
             }
-            Err(_) => {
+            Err(why) => {
                 self.tally.note("proposals refused");
                 let lost = self.plan.faults.has(Fault::MetaUnknown) && !self.healed && self.rng.percent(30);
-                if let (Some((host, life)), Proposal::Succeed { bucket, replaces, .. }, false) = (from, &command, lost)
-                {
-                    let (bucket, term) = (*bucket, *replaces);
+                if let (Some(Sender { host, life, station }), false) = (from, lost) {
                     let delay = self.meta_delay();
-                    self.after(delay, Event::Deliver { host, life, input: Input::Rejected { bucket, term } });
+                    let input = Input::Rejected { command, why };
+                    self.after(delay, Event::Deliver { host, life, station: Some(station), input });
                 }
             }
         }
         Ok(())
     }
 
-    pub(crate) fn push_to_all(&mut self) {
-        for host in 0..self.hosts.len() {
-            let blueprint = Arc::clone(&self.meta.blueprint);
-            if !self.healed && self.rng.percent(15) {
-                continue; // lost; the next round of pushes brings it
-            }
-            let delay = self.meta_delay();
-            self.after(delay, Event::Push { host, blueprint });
-        }
-    }
-
     fn is_cut_off(&self, host: usize) -> bool {
         self.hosts[host].meta_cut_until > self.time
     }
 
-    fn on_meta_read(&mut self, host: usize, life: u32, id: u64) {
+    fn on_meta_read(&mut self, from: Sender, id: u64) {
+        let Sender { host, life, station } = from;
         if self.meta.away_until > self.time || self.is_cut_off(host) {
             return;
         }
-        let input =
-            Input::MetaRead { id, blueprint: Arc::clone(&self.meta.blueprint), echoes: Arc::clone(&self.meta.echoes) };
+        let input = Input::MetaRead { id, state: Arc::clone(&self.meta.state) };
         let mut delay = self.meta_delay();
         if !self.healed && self.plan.faults.has(Fault::MetaSlow) && self.rng.permille(20) {
             delay += self.rng.around(2 * SECOND);
         }
-        self.after(delay, Event::Deliver { host, life, input });
+        self.after(delay, Event::Deliver { host, life, station: Some(station), input });
     }
 
-    /// Every so often: wall clocks are read, blueprints are pushed to whoever echoes an older epoch, states are compared.
+    /// Every so often: wall clocks are read, states are compared.
     fn on_sweep(&mut self) -> Verdict {
-        for host in 0..self.hosts.len() {
-            let life = self.hosts[host].life;
-            let micros = self.hosts[host].clock.wall(self.time);
-            self.deliver(host, life, Input::Wall { micros });
-            let echoed = self.meta.echoes.get(&self.hosts[host].id).copied().unwrap_or_default();
-            if echoed < self.meta.blueprint.epoch && self.meta.away_until <= self.time {
-                let delay = self.meta_delay();
-                let blueprint = Arc::clone(&self.meta.blueprint);
-                self.after(delay, Event::Push { host, blueprint });
-            }
-        }
+        (0..self.hosts.len()).for_each(|host| self.tell_time(host));
         self.checkers.compare_states(self.time, &self.hosts)?;
+        self.checkers.compare_directories(self.time, &self.hosts)?;
+        self.watch_all()?;
         self.after(SECOND, Event::Sweep);
         Ok(())
+    }
+
+    pub(crate) fn tell_time(&mut self, host: usize) {
+        let (life, micros) = (self.hosts[host].life, self.hosts[host].clock.wall(self.time));
+        for lane in 0..self.hosts[host].lanes() {
+            self.deliver(host, life, Station::Lane(lane), Input::Wall { micros });
+        }
     }
 
     fn heal(&mut self) {
@@ -701,14 +801,17 @@ impl<C: Conduct> World<C> {
             self.hosts[host].meta_cut_until = 0;
             self.hosts[host].slow_disk_until = 0;
             self.hosts[host].freeze_next = None;
-            if self.hosts[host].paused_until > self.time {
+            let stalled = self.hosts[host].stalled_until() > self.time;
+            for thread in &mut self.hosts[host].threads {
+                (thread.stalled_until, thread.look_at) = (0, thread.look_at.filter(|_| !stalled));
+            }
+            if self.hosts[host].paused_until > self.time || stalled {
                 self.hosts[host].paused_until = self.time;
                 let life = self.hosts[host].life;
                 self.after(0, Event::Resume { host, life });
             }
             self.restart(host);
         }
-        self.push_to_all();
         self.clients.wind_down();
     }
 
@@ -737,6 +840,13 @@ impl<C: Conduct> World<C> {
     }
 }
 
-fn target_outputs<C>(host: &mut Host<C>, mut out: Vec<Output>) {
-    host.frozen.append(&mut out); // what recovery decided leaves as soon as the process runs
+/// What a command came to, bucket by bucket.
+fn changes_of(command: Proposal, before: &Blueprint, after: &Blueprint) -> Vec<Proposal> {
+    let Proposal::Relieve { parts } = command else { return vec![command] };
+    let took_place = |p: &Succession| {
+        let term = |blueprint: &Blueprint| blueprint.government(p.bucket).map(|g| g.term);
+        term(before) == Some(p.replaces) && term(after) == Some(p.replaces.next())
+    };
+    let accepted = parts.into_iter().filter(took_place);
+    accepted.map(|Succession { bucket, replaces, change }| Proposal::Succeed { bucket, replaces, change }).collect()
 }

@@ -1,6 +1,7 @@
 //! The same seed gives the same world, byte for byte; another seed gives another.
 
 use blueprint::Honest;
+use simulator::changes::Changes;
 use simulator::plan::Plan;
 use simulator::runner::{self, Outcome};
 use simulator::trace::{Trace, Wanted};
@@ -43,6 +44,6 @@ fn who_looks_does_not_disturb() {
 
 #[test]
 fn twice_is_no_failure() {
-    let outcome = runner::run_twice::<Honest>(2);
+    let outcome = runner::run_twice::<Honest>(2, &Changes::default());
     assert!(outcome.failure.is_none_or(|f| f.checker != "determinism"));
 }

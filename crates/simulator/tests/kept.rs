@@ -10,7 +10,9 @@ const KEPT: &[(u64, &str)] = &[
         266,
         "a far candidate of a busy bucket was never asked about: it is level at no instant (growth.rs, near_candidate)",
     ),
+    (223, "a node whose blueprint changed often began no recovery and said nothing until the next upkeep (react.rs)"),
     (279, "a child that was not registered outlived its keyspace: ids are reserved for one, and go with it"),
+    (1703, "two lives of an owner whose clock went back gave out the same numbers (registrar, number.rs)"),
 ];
 
 #[test]

@@ -212,12 +212,12 @@ fn a_split_is_registered() {
     let mut town = Town::of(3);
     let id = town.accept(&create("k", 2, &[&[1, 2]])).keyspace.unwrap();
     let child = town.accept(&Command::ReserveBucket { parent: BucketId(1) }).bucket.unwrap();
-    assert_eq!(child, BucketId(2));
+    assert_eq!(child, BucketId(257));
     // The government is the one of now, not of the Split.
     town.accept(&succeed(1, 1, Change::Enlist { node: node(3) }));
     town.accept(&succeed(1, 2, Change::Dismiss { secondary: Member::new(2, 4), fate: Fate::Leaves }));
-    town.accept(&register(1, 2, 100, 200));
-    town.repeat(&register(1, 2, 100, 200));
+    town.accept(&register(1, 257, 100, 200));
+    town.repeat(&register(1, 257, 100, 200));
     let b = &town.blueprint;
     assert_eq!(b.government(child), b.government(BucketId(1)));
     assert_eq!(b.government(child).unwrap().term, Term(3));
@@ -229,37 +229,37 @@ fn a_split_is_registered() {
 
     // The child may have split, moved on, or be on its way out: told again, it is still the same split.
     let grandchild = town.accept(&Command::ReserveBucket { parent: child }).bucket.unwrap();
-    town.accept(&register(2, grandchild.0, 150, 200));
-    town.accept(&succeed(2, 3, Change::Renew { primary: Member::new(1, 4) }));
-    town.repeat(&register(1, 2, 100, 200));
+    town.accept(&register(257, grandchild.0, 150, 200));
+    town.accept(&succeed(257, 3, Change::Renew { primary: Member::new(1, 4) }));
+    town.repeat(&register(1, 257, 100, 200));
     town.accept(&Command::RemoveKeyspace { keyspace: id });
-    town.repeat(&register(1, 2, 100, 200));
+    town.repeat(&register(1, 257, 100, 200));
 }
 
 #[test]
 fn splits_that_cannot_be() {
     let mut town = Town::of(1);
     let id = town.accept(&create("k", 1, &[&[1], &[1]])).keyspace.unwrap();
-    assert_eq!(town.refuse(&register(1, 3, 0, 9)), Refusal::NotReserved(BucketId(3)));
+    assert_eq!(town.refuse(&register(1, 257, 0, 9)), Refusal::NotReserved(BucketId(257)));
     town.accept(&Command::ReserveBucket { parent: BucketId(1) });
-    assert_eq!(town.refuse(&register(2, 3, 8200, 8209)), Refusal::NotReserved(BucketId(3)), "for another bucket");
-    let nowhere = Command::ReserveBucket { parent: BucketId(44) };
-    assert_eq!(town.refuse(&nowhere), Refusal::UnknownBucket(BucketId(44)));
+    assert_eq!(town.refuse(&register(2, 257, 8200, 8209)), Refusal::NotReserved(BucketId(257)), "for another bucket");
+    let nowhere = Command::ReserveBucket { parent: BucketId(4400) };
+    assert_eq!(town.refuse(&nowhere), Refusal::UnknownBucket(BucketId(4400)));
     assert_eq!(town.refuse(&register(1, 2, 0, 9)), Refusal::BornElsewhere(BucketId(2)));
     let strangers = Refusal::NotOfParent { parent: BucketId(1), slots: slots(8000, 9000) };
-    assert_eq!(town.refuse(&register(1, 3, 8000, 9000)), strangers);
+    assert_eq!(town.refuse(&register(1, 257, 8000, 9000)), strangers);
     for at in [Position::new(2, 7), Position::new(1, 0), Position::new(0, 1), Position::new(1, u64::MAX)] {
-        let command = Command::Register { parent: BucketId(1), child: BucketId(3), slots: slots(0, 9), at };
+        let command = Command::Register { parent: BucketId(1), child: BucketId(257), slots: slots(0, 9), at };
         assert_eq!(town.refuse(&command), Refusal::NoSuchSplit { parent: BucketId(1), at, term: Term(1) });
     }
 
-    town.accept(&register(1, 3, 0, 9));
-    assert_eq!(town.refuse(&register(2, 3, 9000, 9009)), Refusal::BornElsewhere(BucketId(3)), "another birth");
+    town.accept(&register(1, 257, 0, 9));
+    assert_eq!(town.refuse(&register(2, 257, 9000, 9009)), Refusal::BornElsewhere(BucketId(257)), "another birth");
     town.accept(&Command::ReserveBucket { parent: BucketId(1) });
     town.accept(&Command::RemoveKeyspace { keyspace: id });
-    assert_eq!(town.refuse(&register(1, 4, 10, 19)), Refusal::BucketRetired(BucketId(4)));
-    town.accept(&Command::Erased { bucket: BucketId(3), holder: Member::new(1, 2) });
-    assert_eq!(town.refuse(&register(1, 3, 0, 9)), Refusal::BucketRetired(BucketId(3)));
+    assert_eq!(town.refuse(&register(1, 513, 10, 19)), Refusal::BucketRetired(BucketId(513)));
+    town.accept(&Command::Erased { bucket: BucketId(257), holder: Member::new(1, 2) });
+    assert_eq!(town.refuse(&register(1, 257, 0, 9)), Refusal::BucketRetired(BucketId(257)));
 }
 
 #[test]

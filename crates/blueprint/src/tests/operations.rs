@@ -116,15 +116,15 @@ fn operations_that_cannot_be_started() {
         (start(1, vec![hand_over(9)]), Refusal::UnknownNode(NodeId(9))),
         (start(1, vec![dismiss(9)]), Refusal::UnknownNode(NodeId(9))),
         (start(1, vec![enlist(2)]), Unlawful::AlreadyNamed(NodeId(2)).into()),
-        (start(1, vec![split(3, 0, 9)]), Refusal::ChildNotNext { child: BucketId(3), next: BucketId(2) }),
+        (start(1, vec![split(3, 0, 9)]), Refusal::ChildNotNext { child: BucketId(3), next: BucketId(257) }),
         (
-            start(1, vec![split(2, 0, 9), split(2, 10, 19)]),
-            Refusal::ChildNotNext { child: BucketId(2), next: BucketId(3) },
+            start(1, vec![split(257, 0, 9), split(257, 10, 19)]),
+            Refusal::ChildNotNext { child: BucketId(257), next: BucketId(513) },
         ),
-        (start(1, vec![split(2, 0, 16383)]), Refusal::NotOfParent { parent: B1, slots: whole }),
+        (start(1, vec![split(257, 0, 16383)]), Refusal::NotOfParent { parent: B1, slots: whole }),
         (
-            start(1, vec![Step::Enlist { bucket: BucketId(2), node: NodeId(3) }, split(2, 0, 9)]),
-            Refusal::UnknownBucket(BucketId(2)),
+            start(1, vec![Step::Enlist { bucket: BucketId(257), node: NodeId(3) }, split(257, 0, 9)]),
+            Refusal::UnknownBucket(BucketId(257)),
         ),
         (Command::StartOperation { id: next(1), by: "\n".into(), steps: vec![enlist(3)] }, Refusal::BadWords),
     ];
@@ -213,10 +213,15 @@ fn whoever_leads_is_not_dismissed() {
 #[test]
 fn splits_and_their_children() {
     let mut town = Town::of_one_bucket();
-    let child = BucketId(2);
+    let child = BucketId(257);
     town.accept(&start(
         1,
-        vec![split(2, 0, 99), Step::Enlist { bucket: child, node: NodeId(3) }, split(3, 100, 199), split(4, 200, 299)],
+        vec![
+            split(257, 0, 99),
+            Step::Enlist { bucket: child, node: NodeId(3) },
+            split(513, 100, 199),
+            split(769, 200, 299),
+        ],
     ));
     assert_eq!(town.blueprint.reserved.len(), 3);
     let at = Position::new(1, 7);
@@ -229,9 +234,9 @@ fn splits_and_their_children() {
     );
     town.accept(&Command::Succeed { bucket: child, replaces: Term(1), change: Change::Enlist { node: NodeId(3) } });
     town.accept(&advance(1, 1));
-    // Somebody may have been told to make b3; nobody was told of b4.
+    // Somebody may have been told to make b513; nobody was told of b769.
     town.accept(&cancel(1));
-    assert!(town.blueprint.reserved.contains_key(&BucketId(3)) && town.blueprint.is_retired(BucketId(4)));
+    assert!(town.blueprint.reserved.contains_key(&BucketId(513)) && town.blueprint.is_retired(BucketId(769)));
 }
 
 #[test]

@@ -90,9 +90,11 @@ fn a_report_counts_for_a_while() {
     meta.report(1, 2, &[3]);
     assert_eq!(meta.depart(5, 3), refused(3, 0, 0), "both are stale");
 
-    // c1 alone: alone it is most of those alive. c2, which would contradict, is dead.
+    // c1 alone: alone it is most of those alive. c2, which would contradict, is dead; it has had the time to say otherwise.
     meta.report(5, 1, &[3]);
-    meta.depart(6, 3).unwrap();
+    assert_eq!(meta.depart(6, 3), Err(Refusal::ReportsUnsettled { node: NodeId(3) }));
+    meta.report(8, 1, &[3]);
+    meta.depart(9, 3).unwrap();
 }
 
 #[test]
@@ -139,7 +141,9 @@ fn the_clock_never_goes_back() {
     assert_eq!(meta.depart(1000, 2), refused(2, 0, 0));
     assert!(meta.apply(1000, &report(1, 10, 1, &[2])).is_err());
     meta.apply(1001, &report(1, 1000, 0, &[2])).unwrap();
-    meta.depart(1001, 2).unwrap();
+    meta.apply(1003, &report(1, 1001, 0, &[2])).unwrap();
+    meta.apply(1004, &report(1, 1003, 0, &[2])).unwrap();
+    meta.depart(1005, 2).unwrap();
 }
 
 #[test]
@@ -190,7 +194,8 @@ proptest! {
             match kind {
                 0 => {
                     let accepted = meta.depart(now, who).is_ok();
-                    prop_assert_eq!(accepted, !present || 2 * reporting > alive.len());
+                    let settled = meta.state.reports.is_settled(at(now));
+                    prop_assert_eq!(accepted, !present || (2 * reporting > alive.len() && settled));
                 }
                 1 => {
                     let accepted = meta.change(now, &Command::Return { node: NodeId(who) }).is_ok();
@@ -207,4 +212,17 @@ proptest! {
             }
         }
     }
+}
+
+/// The meta group stalls, every report dies, and whoever hears nobody is the first to speak.
+#[test]
+fn the_first_voice_after_a_stall_is_not_a_majority() {
+    let mut meta = Meta::of(3);
+    (1..=3).for_each(|by| meta.report(1, by, &[]));
+    meta.report(11, 1, &[2, 3]);
+    assert_eq!(meta.depart(11, 2), Err(Refusal::ReportsUnsettled { node: NodeId(2) }));
+    // Nobody else is there, after all.
+    meta.report(13, 1, &[2, 3]);
+    meta.report(16, 1, &[2, 3]);
+    assert!(meta.depart(16, 2).is_ok());
 }

@@ -9,6 +9,7 @@ use blueprint::{
 use super::io::{Order, Outbox, Output};
 use super::turns::Need;
 use super::{Coordinator, Subject, Until};
+use crate::words::proposal;
 
 /// What one step needs next.
 enum Due {
@@ -30,10 +31,7 @@ impl<C: Conduct> Coordinator<C> {
             let mine = self.is_my_turn(now, Need::Step { id, step });
             let until = match blueprint.standing(operation) {
                 Standing::True | Standing::Hitched(_) => {
-                    if mine {
-                        self.propose(now, Command::AdvanceOperation { id, from_step: step }, out);
-                    }
-                    Until::Accepted
+                    self.propose(now, Command::AdvanceOperation { id, from_step: step }, mine, out)
                 }
                 Standing::Open => self.bring_about(now, &blueprint, operation, mine, out),
             };
@@ -55,10 +53,8 @@ impl<C: Conduct> Coordinator<C> {
         match self.due(now, operation, step, government) {
             Due::Nothing(until) => until,
             Due::Propose(change) => {
-                if mine {
-                    self.propose(now, Command::Succeed { bucket, replaces: government.term, change }, out);
-                }
-                Until::Accepted
+                let command = Command::Succeed { bucket, replaces: government.term, change };
+                self.propose(now, command, mine, out)
             }
             Due::Order(node, order, until) => {
                 if mine {
@@ -131,7 +127,12 @@ impl<C: Conduct> Coordinator<C> {
         Due::Propose(Change::Dismiss { secondary, fate: Fate::Leaves })
     }
 
-    fn propose(&mut self, now: Instant, command: Command, out: &mut Outbox) {
-        self.say(now, Output::Propose(MetaCommand::Change(command)), out);
+    /// If it is this coordinator's turn; another one's otherwise. Either way it is waited for.
+    fn propose(&mut self, now: Instant, command: Command, mine: bool, out: &mut Outbox) -> Until {
+        let what = proposal(&command);
+        if mine {
+            self.say(now, Output::Propose(MetaCommand::Change(command)), out);
+        }
+        Until::Accepted { what }
     }
 }

@@ -7,6 +7,8 @@ use blueprint::CoordinatorId;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
     pub me: CoordinatorId,
+    /// So many of those alive are on duty; the others stand by. Where there are no more nodes than that, all are.
+    pub wanted: usize,
     /// One round: one probe to each node, one reading of the blueprint.
     pub period: Duration,
     /// Whoever has not answered a probe sent within this long is silent. Several rounds, as probes get lost.
@@ -28,9 +30,10 @@ impl Config {
     pub fn of(me: CoordinatorId) -> Self {
         Self {
             me,
+            wanted: 7,
             period: Duration::from_millis(250),
             patience: Duration::from_millis(1500),
-            late: Duration::from_millis(250),
+            late: Duration::from_millis(500),
             lifetime: Duration::from_millis(3000),
             refresh: Duration::from_millis(1000),
             head_start: Duration::from_millis(200),
@@ -40,6 +43,9 @@ impl Config {
 
     /// What a set of numbers must satisfy; the text says which one to change.
     pub fn check(&self) -> Result<(), &'static str> {
+        if self.wanted == 0 {
+            return Err("wanted must be above zero: somebody has to watch");
+        }
         if self.period.is_zero() {
             return Err("period must be above zero");
         }

@@ -13,6 +13,7 @@ use blueprint::{
 
 use super::io::{Outbox, Output};
 use super::{Coordinator, Subject, Until};
+use crate::words;
 
 /// Buckets in one command. As many as the meta group takes; the others follow in the next.
 const PARTS: usize = 1024;
@@ -39,6 +40,7 @@ impl<C: Conduct> Coordinator<C> {
                 if let Change::Usurp { to, .. } = change {
                     *leads.entry(to.node).or_default() += 1;
                 }
+                self.wait(now, Subject::Bucket(bucket.id), Until::Accepted { what: words::change(&change) });
                 parts.push(Succession { bucket: bucket.id, replaces: government.term, change });
             }
         }

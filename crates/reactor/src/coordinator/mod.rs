@@ -5,6 +5,8 @@
 //! passes to whom, which step of which operation is due, and who has to be sent the blueprint. All that it writes is compared and
 //! set where it is applied, so a coordinator that is late, cut off or wrong is refused, and two that do the same do it once.
 //!
+//! One runs in every node; a few of them are on duty (`duty.rs`).
+//!
 //! What it keeps besides answers to probes is only *when* it did something, so as not to repeat itself too soon. Losing all of it
 //! costs a round.
 
@@ -19,6 +21,7 @@ use blueprint::{Breach, Conduct, Honest, Instant, MetaCommand, MetaState, Refusa
 mod carry;
 mod config;
 mod departure;
+mod duty;
 mod io;
 mod push;
 mod report;
@@ -30,6 +33,7 @@ pub use config::Config;
 pub use io::{Answer, Holding, Input, Order, Outbox, Output};
 pub use wait::{Subject, Until, Wait};
 
+use duty::Duty;
 use push::Pushes;
 use turns::{Place, Turns};
 use watch::Watch;
@@ -41,6 +45,7 @@ pub struct Coordinator<C = Honest> {
     state: Arc<MetaState>,
     read_at: Instant,
     place: Place,
+    duty: Duty,
     round: u64,
     /// When the next round is to begin.
     due: Instant,
@@ -73,6 +78,7 @@ impl<C: Conduct> Coordinator<C> {
             place: Place::of(config.me, &state.reports),
             state,
             read_at: now,
+            duty: Duty::new(now),
             round: 0,
             due: now + Duration::from_micros(spread),
             watch: Watch::new(config.patience),
@@ -141,14 +147,16 @@ impl<C: Conduct> Coordinator<C> {
         if now < self.due {
             return self.push_blueprint(now, out);
         }
-        let questions = self.questions();
-        self.round += 1;
-        self.due = now + self.config.period;
+        self.due = now + self.pace();
         self.readings_left = READINGS_PER_ROUND;
-        self.watch.begin_round(self.round, now);
-        self.probe(now, questions, out);
+        if self.duty.is_on() {
+            let questions = self.questions();
+            self.round += 1;
+            self.watch.begin_round(self.round, now);
+            self.probe(now, questions, out);
+        }
         out.push(Output::ReadMeta);
-        if now.since(self.read_at) > 2 * self.config.period {
+        if now.since(self.read_at) > 2 * self.pace() {
             self.waits.insert((Subject::Coordinator, Until::MetaAnswers), self.read_at);
         }
     }
@@ -165,6 +173,11 @@ impl<C: Conduct> Coordinator<C> {
         let known = |node| blueprint.nodes.contains_key(&node);
         self.watch.keep_only(known);
         self.pushes.keep_only(known);
+        self.review_duty(now);
+        if !self.duty.is_on() {
+            self.waits.clear(); // the meta group has answered, and it waits for nothing else
+            return;
+        }
         if before.blueprint.epoch < blueprint.epoch {
             self.pushes.on_change(&before.blueprint, &blueprint, now + self.config.head_start);
         }
@@ -190,6 +203,7 @@ impl<C: Conduct> Coordinator<C> {
         self.relieve(now, &departing, out);
         self.carry_operations(now, out);
         self.push_blueprint(now, out);
+        self.wait_for_echoes(now);
         self.turns.settle();
         self.waited.clear();
         if core::mem::take(&mut self.proposed) {
@@ -208,7 +222,7 @@ impl<C: Conduct> Coordinator<C> {
     }
 
     fn read_again(&mut self, out: &mut Outbox) {
-        if self.readings_left > 0 {
+        if self.readings_left > 0 && self.duty.is_on() {
             self.readings_left -= 1;
             out.push(Output::ReadMeta);
         }

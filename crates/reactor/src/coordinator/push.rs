@@ -9,9 +9,9 @@ use core::time::Duration;
 
 use blueprint::{Blueprint, Conduct, Epoch, Government, Instant, Member, NodeId};
 
-use super::Coordinator;
 use super::io::{Outbox, Output};
 use super::turns::Need;
+use super::{Coordinator, Subject, Until};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pushes {
@@ -139,9 +139,23 @@ impl<C: Conduct> Coordinator<C> {
         if self.pushes.held_back.is_empty() { self.push_to(now, node, out) } else { self.push_blueprint(now, out) }
     }
 
+    /// Who answers, and acts on less than what is known here. Who does not answer is waited for as such.
+    pub(crate) fn wait_for_echoes(&mut self, now: Instant) {
+        let blueprint = self.state.blueprint.clone();
+        for node in blueprint.nodes.keys().copied() {
+            if self.watch.hears(node, now) && self.acts_on(node) < blueprint.epoch {
+                self.wait(now, Subject::Node(node), Until::ActsOn { node, epoch: blueprint.epoch });
+            }
+        }
+    }
+
+    /// A node that has restarted acts on nothing until somebody tells it, whatever it acted on before.
+    fn acts_on(&self, node: NodeId) -> Epoch {
+        self.echo(node).min(self.watch.acts_on(node).unwrap_or(Epoch(u64::MAX)))
+    }
+
     fn push_to(&mut self, now: Instant, node: NodeId, out: &mut Outbox) {
-        // A node that has restarted acts on nothing until somebody tells it, whatever it acted on before.
-        let echo = self.echo(node).min(self.watch.acts_on(node).unwrap_or(Epoch(u64::MAX)));
+        let echo = self.acts_on(node);
         let epoch = self.state.blueprint.epoch;
         if echo >= epoch || !self.watch.hears(node, now) || self.pushes.held_back.contains_key(&node) {
             return;

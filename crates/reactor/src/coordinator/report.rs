@@ -7,6 +7,7 @@ use blueprint::{Breach, BucketId, Command, Conduct, Instant, MetaCommand, NodeId
 
 use super::io::{Outbox, Output};
 use super::{Config, Coordinator, Subject, Until};
+use crate::words::proposal;
 
 /// Who is asked about which buckets.
 pub(crate) type Questions = BTreeMap<NodeId, BTreeSet<BucketId>>;
@@ -100,9 +101,10 @@ impl<C: Conduct> Coordinator<C> {
             if !self.watch.misses(node, now) {
                 continue;
             }
-            if state.reports.is_silent_to_most(node) || C::breaks(Breach::StaleCoordinatorDeparts) {
+            let agreed = state.reports.is_silent_to_most(node) && state.reports.is_settled(state.clock);
+            if agreed || C::breaks(Breach::StaleCoordinatorDeparts) {
                 departing.insert(node);
-                self.say(now, Output::Propose(MetaCommand::Change(Command::Depart { node })), out);
+                self.ask_for(now, node, Command::Depart { node }, out);
             } else {
                 let (reporting, alive) = (state.reports.reporting(node), state.reports.alive());
                 self.wait(now, Subject::Node(node), Until::SilentToMost { node, reporting, alive });
@@ -123,11 +125,16 @@ impl<C: Conduct> Coordinator<C> {
             if let Some(other) = state.blueprint.node_named(&node.name) {
                 self.wait(now, about, Until::NameIsFree { node: id, by: other.id });
             } else if state.reports.is_heard_by_most(id) {
-                self.say(now, Output::Propose(MetaCommand::Change(Command::Return { node: id })), out);
+                self.ask_for(now, id, Command::Return { node: id }, out);
             } else {
                 let (reporting, alive) = (state.reports.reporting(id), state.reports.alive());
                 self.wait(now, about, Until::HeardByMost { node: id, reporting, alive });
             }
         }
+    }
+
+    fn ask_for(&mut self, now: Instant, node: NodeId, command: Command, out: &mut Outbox) {
+        self.wait(now, Subject::Node(node), Until::Accepted { what: proposal(&command) });
+        self.say(now, Output::Propose(MetaCommand::Change(command)), out);
     }
 }

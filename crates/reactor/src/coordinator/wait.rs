@@ -1,9 +1,10 @@
 //! What is not done, and why not: for every operation, bucket and node that a coordinator would do something about and cannot.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use blueprint::{BucketId, Instant, NodeId, OperationId};
+use blueprint::{BucketId, Epoch, Instant, NodeId, OperationId};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
@@ -78,7 +79,14 @@ pub enum Until {
         primary: NodeId,
     },
     /// Proposed; the blueprint does not show it yet.
-    Accepted,
+    Accepted {
+        what: String,
+    },
+    /// It was sent the blueprint, and says that it acts on an older one.
+    ActsOn {
+        node: NodeId,
+        epoch: Epoch,
+    },
     Resumed,
 }
 
@@ -90,13 +98,14 @@ impl Until {
             Self::SuccessorAnswers { primary, among } => {
                 core::iter::once(*primary).chain(among.iter().copied()).collect()
             }
-            Self::SilentToMost { node, .. } | Self::HeardByMost { node, .. } | Self::Answers(node) => {
-                Vec::from([*node])
-            }
+            Self::SilentToMost { node, .. }
+            | Self::HeardByMost { node, .. }
+            | Self::ActsOn { node, .. }
+            | Self::Answers(node) => Vec::from([*node]),
             Self::NameIsFree { by, .. } => Vec::from([*by]),
             Self::PrimaryHolds { primary, .. } | Self::Registered { primary, .. } => Vec::from([*primary]),
             Self::Seated { node, primary } | Self::Leads { node, primary } => Vec::from([*primary, *node]),
-            Self::MetaAnswers | Self::EnoughMembers { .. } | Self::Accepted | Self::Resumed => Vec::new(),
+            Self::MetaAnswers | Self::EnoughMembers { .. } | Self::Accepted { .. } | Self::Resumed => Vec::new(),
         }
     }
 }
@@ -143,7 +152,8 @@ impl fmt::Display for Until {
                 write!(f, "another member is seated: {leaves} is one of {members}, and {min} are needed without it")
             }
             Self::Registered { child, primary } => write!(f, "{primary} has split off {child}"),
-            Self::Accepted => write!(f, "the meta group has accepted what was proposed"),
+            Self::Accepted { what } => write!(f, "the meta group has accepted {what}"),
+            Self::ActsOn { node, epoch } => write!(f, "{node} acts on {epoch}, which it was sent"),
             Self::Resumed => write!(f, "somebody resumes it"),
         }
     }

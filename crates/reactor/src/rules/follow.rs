@@ -173,13 +173,13 @@ fn unborn<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
     let is_unborn = |id: &BucketId| {
         let case = Case::<C>::of_bucket(situation, case.census, *id);
         match case.holding {
-            Some(holding) => !holding.durable && holding.member.incarnation.0 > situation.epoch.0,
+            Some(holding) => !holding.durable && holding.member.incarnation.0 > situation.epoch_of(*id).0,
             None => [Rule::FIRST_START, Rule::TAKE_PART]
                 .iter()
                 .any(|rule| (rule.when)(&case) && rule.first_unmet(&case).is_none()),
         }
     };
-    let unborn = || situation.blueprint.buckets.keys().copied().filter(is_unborn);
+    let unborn = || situation.described().filter(is_unborn);
     unborn().next()?;
     Unmet::on(Whom::Disk, format!("new replicas of {} to be on disk", list(unborn())))
 }

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use blueprint::{Change, Command, Conduct, Government, NodeId};
+use blueprint::{Breach, Change, Command, Conduct, Government, NodeId};
 
 use crate::case::Case;
 use crate::holding::{Growth, HandOver};
@@ -19,7 +19,8 @@ impl<C: Conduct> Rule<C> {
         text: "A primary whose bucket has fewer copies than wanted enlists the best node for another one.",
         about: About::Bucket,
         when: |case| {
-            case.bucket.is_some() && case.rules().is_some_and(|(g, ..)| case.copies_to_stay(g) < case.wanted())
+            let short = case.rules().is_some_and(|(g, ..)| case.copies_to_stay(g) < case.wanted());
+            case.bucket.is_some() && short && !C::breaks(Breach::CopiesNotReplaced)
         },
         needs: &[
             Need {
@@ -37,6 +38,11 @@ impl<C: Conduct> Rule<C> {
                 condition: "few enough recoveries are under way",
                 because: "backfills share the network and the disks with the clients",
                 unmet: too_many,
+            },
+            Need {
+                condition: "it is the turn of this bucket",
+                because: "nodes decide by themselves, and would otherwise all begin at once",
+                unmet: not_its_turn,
             },
         ],
         deed: Some(|case| {
@@ -58,6 +64,16 @@ fn too_early<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
     let since = case.situation.marks.short_since(case.bucket_id()).unwrap_or(case.now());
     let until = since + case.situation.limits.recovery_delay;
     Unmet::until(case.now(), until, |left| format!("{left} more, in which the lost copy may return"))
+}
+
+fn not_its_turn<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
+    let limits = case.situation.limits;
+    let since = case.situation.marks.short_since(case.bucket_id()).unwrap_or(case.now());
+    let before = case.census.place(case.bucket_id());
+    let turn = since + limits.recovery_delay + limits.recovery_pace * (before / limits.recoveries) as u32;
+    Unmet::until(case.now(), turn, |left| {
+        format!("{left} more: {} first", count(before, "bucket comes", "buckets come"))
+    })
 }
 
 fn something_proposed<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {

@@ -72,7 +72,7 @@ fn may_begin_empty<C: Conduct>(case: &Case<'_, C>) -> bool {
         return true;
     }
     let birth = case.bucket.map(|b| b.birth);
-    let never_was = case.situation.epoch.0 < named.incarnation.0;
+    let never_was = case.situation.epoch_of(case.bucket_id()).0 < named.incarnation.0;
     let first = birth == Some(Birth::First) && never_was;
     let child = birth != Some(Birth::First) && C::breaks(Breach::ChildStartsEmpty);
     !was_here(case, named) && (first || child || C::breaks(Breach::WipedDiskRejoins))

@@ -5,7 +5,7 @@ pub(crate) mod verbs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use blueprint::{Blueprint, BucketId, Command, Epoch, Honest, Incarnation, Instant, Member, NodeId, Term};
+use blueprint::{Blueprint, BucketId, Command, Epoch, Honest, Incarnation, Instant, LaneId, Member, NodeId, Term};
 use reactor::{
     Beginning, BucketRow, Deed, Directory, Growth, HandOver, Holding, Leading, Ledger, Limits, Marks, Peer, Reaction,
     Read, Role, Situation, is_true, react,
@@ -60,7 +60,7 @@ impl World {
             }
             reaction
         });
-        self.homes.get_mut(&node).expect("as above").ledger.note(now, &reaction);
+        self.homes.get_mut(&node).expect("as above").ledger.note::<blueprint::Honest>(now, &reaction);
         reaction
     }
 
@@ -73,6 +73,8 @@ impl World {
         let home = &self.homes[&node];
         use_it(&Situation {
             me: node,
+            lane: LaneId::ONLY,
+            ahead: &BTreeMap::new(),
             now: self.now,
             epoch: home.epoch,
             blueprint: &home.blueprint,

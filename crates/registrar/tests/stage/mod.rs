@@ -24,7 +24,6 @@ pub(crate) struct Stage {
     /// Since the story began.
     now: Duration,
     flight: BTreeMap<(NodeId, NodeId), VecDeque<Envelope>>,
-    lives: u64,
     tickets: u64,
     is_quiet: bool,
     lines: Vec<String>,
@@ -39,6 +38,7 @@ struct Node {
     /// Its clock stands still, and stood still for so long before.
     frozen_since: Option<Duration>,
     behind: Duration,
+    lives: u64,
     safe: Vec<Record>,
     under_way: Vec<(WriteId, Vec<Record>)>,
 }
@@ -76,12 +76,12 @@ impl Stage {
     // ---- processes
 
     fn start(&mut self, id: NodeId, wall: Duration) {
-        self.lives += 1;
         let now = self.clock(id);
         let node = self.nodes.entry(id).or_default();
+        node.lives += 1;
         let mut durable = Durable::default();
         node.safe.iter().for_each(|record| durable.absorb(record));
-        let life = Life { node: id, number: self.lives, wall };
+        let life = Life { node: id, number: node.lives, wall };
         node.machine = Some(Registrar::recover(self.config.clone(), life, &durable, now));
         self.feed(id, Input::Peers(self.present()));
     }

@@ -18,6 +18,8 @@ pub(crate) fn span(span: Duration) -> String {
 
 pub(crate) fn message(message: &Message) -> String {
     match message {
+        Message::Compare { .. } => "Compare".into(),
+        Message::Same { .. } => "Same".into(),
         Message::Check { standing, .. } => format!("Check {}", show(standing)),
         Message::Checked { standing, .. } => format!("Checked {}", show(standing)),
         Message::Pull { owner, onto, after, .. } if onto == after => format!("Pull {owner} onto {}", number(*onto)),

@@ -45,10 +45,12 @@ fn an_idle_round_is_one_exchange_per_pair() {
         let round = world.config.round.as_micros() as u64;
         world.run_until(world.now + ROUNDS * round);
         let pairs = nodes * (nodes - 1) / 2;
-        let (checks, all) = (sent(&world, "Check"), world.sent.values().sum::<u64>());
-        assert_eq!(all, checks + sent(&world, "Checked"), "nothing but checks: {:?}", world.sent);
+        let (compared, all) = (sent(&world, "Compare"), world.sent.values().sum::<u64>());
+        assert_eq!(all, compared + sent(&world, "Same"), "nothing but digests: {:?}", world.sent);
         // One more or less where a round begins and ends.
-        assert!(checks.abs_diff(ROUNDS * pairs) <= pairs, "{nodes} nodes: {checks} checks in {ROUNDS} rounds");
+        assert!(compared.abs_diff(ROUNDS * pairs) <= pairs, "{nodes} nodes: {compared} in {ROUNDS} rounds");
+        let size = world.sent_bytes.values().sum::<u64>() / all;
+        assert!(size < 24, "{nodes} nodes: {size} bytes in a message, however many nodes there are");
         let seconds = (ROUNDS * round) as f64 / SECOND as f64 * nodes as f64;
         let (messages, bytes) = (all as f64 / seconds, world.sent_bytes.values().sum::<u64>() as f64 / seconds);
         eprintln!("{nodes} nodes, idle: {messages:.1} messages and {bytes:.0} bytes per node and second");
@@ -75,7 +77,10 @@ fn one_update_is_one_message_per_peer() {
         let (each, all) = (world.sent_bytes["Push"] / sent(&world, "Push"), nodes - 1);
         eprintln!("{nodes} nodes, one update of 100 bytes: {all} messages of {each} bytes");
         let pairs = nodes * (nodes - 1) / 2;
-        assert!(sent(&world, "Check") <= (ROUNDS + 2) * pairs, "{:?}", world.sent);
+        assert!(sent(&world, "Compare") <= (ROUNDS + 2) * pairs, "{:?}", world.sent);
+        // Claims are exchanged only by those whose digests crossed a push, and once. Here that is most of them, at first.
+        eprintln!("{nodes} nodes, {updates} updates in {ROUNDS} rounds: {:?}", world.sent);
+        assert!(sent(&world, "Check") <= sent(&world, "Compare"), "{:?}", world.sent);
     }
 }
 
@@ -105,8 +110,7 @@ fn a_start_costs_each_sibling_two_checks_and_each_owner_one_pull() {
         world.run_until(world.now + SECOND);
         assert!(world.machine(NodeId(1)).is_complete());
         assert_eq!(sent(&world, "Pull"), nodes, "one for each owner, itself included: {:?}", world.sent);
-        let pairs = nodes * (nodes - 1) / 2;
-        assert!(sent(&world, "Check") <= 2 * (nodes - 1) + pairs, "{:?}", world.sent);
+        assert!(sent(&world, "Check") <= 3 * (nodes - 1), "{:?}", world.sent);
         eprintln!("{nodes} nodes, one starts: {:?}", world.sent);
     }
 }

@@ -23,24 +23,11 @@ pub(crate) struct History {
 #[derive(Clone, Debug, Default)]
 struct Owner {
     states: BTreeMap<UpdateNumber, Rows>,
-    /// While an ephemeral owner's clock is wrong, and nobody has told it so, numbers from before this mean nothing.
-    sound_from: Option<UpdateNumber>,
-    is_forked: bool,
 }
 
 impl History {
     pub(crate) fn new() -> Self {
         Self { owners: BTreeMap::new(), slack: SLACK }
-    }
-
-    /// The counter was reset to this. Whether that is above everything that was ever given out decides what numbers mean from here on.
-    pub(crate) fn reset(&mut self, owner: NodeId, number: UpdateNumber) {
-        let owner = self.owners.entry(owner).or_default();
-        let is_above = owner.states.last_key_value().is_none_or(|(last, _)| *last < number);
-        if is_above && owner.is_forked {
-            owner.sound_from = Some(number);
-        }
-        owner.is_forked = !is_above;
     }
 
     pub(crate) fn note(&mut self, owner: NodeId, number: UpdateNumber, rows: Rows) {
@@ -50,9 +37,6 @@ impl History {
     /// Whether somebody who knows an owner's updates up to `number` has exactly the rows that the owner had then.
     pub(crate) fn check(&self, owner: NodeId, number: UpdateNumber, rows: &Rows, now: u64) -> Result<(), String> {
         let Some(history) = self.owners.get(&owner) else { return Err(format!("{owner} never was at {number}")) };
-        if history.is_forked || history.sound_from.is_some_and(|from| number < from) {
-            return Ok(());
-        }
         let Some(truth) = history.states.get(&number) else { return Err(format!("{owner} never was at {number}")) };
         self.same(truth, rows, now).map_err(|why| format!("rows of {owner} at {number}: {why}"))
     }

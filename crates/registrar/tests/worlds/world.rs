@@ -260,16 +260,14 @@ impl<C: Conduct> World<C> {
         node.wake_at = deadline.map(|at| at.max(self.now + 1));
         let after = machine.known(id);
         self.watch_numbers(id);
-        let resets = self.carry_out(id, out.take());
-        resets.into_iter().for_each(|number| self.history.reset(id, number));
+        self.carry_out(id, out.take());
         if before != after {
             let rows = self.rows(id, id);
             self.history.note(id, after.unwrap_or_default(), rows);
         }
     }
 
-    fn carry_out(&mut self, id: NodeId, outputs: Vec<Output>) -> Vec<UpdateNumber> {
-        let mut resets = Vec::new();
+    fn carry_out(&mut self, id: NodeId, outputs: Vec<Output>) {
         for output in outputs {
             match output {
                 Output::Send(envelope) => self.carry(&envelope),
@@ -285,12 +283,10 @@ impl<C: Conduct> World<C> {
                 Output::Refused { ticket, .. } => {
                     self.nodes.get_mut(&id).expect("it stepped").pending.remove(&ticket);
                 }
-                Output::Event(Event::Resumed { above } | Event::Renumbered { above }) => resets.push(above),
                 Output::Event(Event::Complete) => self.on_complete(id),
                 Output::Changed { .. } | Output::Event(_) => {}
             }
         }
-        resets
     }
 
     fn carry(&mut self, envelope: &Envelope) {

@@ -114,7 +114,16 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        for line in ["", "run --seeds 5..5", "replay", "sabotage", "sabotage earthquake", "explore --only nowhere"] {
+        for line in [
+            "",
+            "run --seeds 5..5",
+            "replay",
+            "replay 3 --at 5",
+            "replay 3 --why 1 --at soon",
+            "sabotage",
+            "sabotage earthquake",
+            "explore --only nowhere",
+        ] {
             let words = std::iter::once("simulator").chain(line.split_whitespace());
             let error = Cli::try_parse_from(words).expect_err(line);
             assert_eq!(error.exit_code(), 2, "{line}");
@@ -126,7 +135,10 @@ mod tests {
         for line in [
             "run",
             "run --seeds 0..5 --twice --json --keep-going",
+            "run --nodes 50 --seeds 0..5",
             "replay 3 --node 2 --bucket 1 --last 50 --sabotage as-of-ignored --without crash,loss --clients 1 --no-moves",
+            "replay 3 --why 1",
+            "replay 3 --why 1 --at 12.5 --without crash",
             "shrink 3 --sabotage as-of-ignored",
             "sabotage --all",
             "sabotage --list",

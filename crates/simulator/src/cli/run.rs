@@ -3,10 +3,13 @@
 use std::ops::Range;
 use std::time::Instant;
 
+use anyhow::anyhow;
 use blueprint::Honest;
 use clap::Args;
+use simulator::changes::{Changes, parse_count};
 use simulator::report::{Report, failed};
-use simulator::runner;
+use simulator::trace::Trace;
+use simulator::{runner, traffic};
 
 use super::{Ending, paint, progress, say};
 
@@ -16,6 +19,9 @@ pub(super) struct Run {
     /// From A up to and without B
     #[arg(long, value_name = "A..B", default_value = "0..200", value_parser = parse_seeds)]
     seeds: Range<u64>,
+    /// So many nodes in every seed, and the rest to match; prints also how many messages clusters of 5, 20 and 50 nodes exchange
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    nodes: Option<usize>,
     /// Run each seed twice and compare every byte of the two traces
     #[arg(long)]
     twice: bool,
@@ -29,7 +35,10 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn run(self) -> anyhow::Result<Ending> {
-        let report = self.report();
+        let mut report = self.report();
+        if self.nodes.is_some() {
+            report.traffic = traffic::measure(&traffic::SIZES).map_err(|failure| anyhow!(failure.text))?;
+        }
         if self.json {
             say(report.json())?;
         } else {
@@ -43,7 +52,12 @@ impl Run {
         let bar = progress(self.seeds.end - self.seeds.start, template).with_message("0");
         let mut report = Report::new(self.seeds.clone());
         let start = Instant::now();
-        let run = if self.twice { runner::run_twice::<Honest> } else { runner::run_seed::<Honest> };
+        report.changes = Changes { nodes: self.nodes, ..Changes::default() };
+        let changes = report.changes.clone();
+        let run = |seed| match self.twice {
+            true => runner::run_twice::<Honest>(seed, &changes),
+            false => runner::run_plan::<Honest>(changes.plan(seed), Trace::silent()),
+        };
         runner::run_seeds(self.seeds.clone(), run, |outcome| {
             if let Some(failure) = &outcome.failure {
                 bar.println(failed(outcome.seed, failure));

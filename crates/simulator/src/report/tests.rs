@@ -15,7 +15,7 @@ fn outcome(seed: u64, failure: Option<Failure>) -> Outcome {
         tally.interrupted.extend(Participant::of(kind).iter().skip(1).map(|who| ((kind, *who), 4)));
     }
     tally.note("proposals refused");
-    Outcome { seed, tally, hash: 0, failure, lines: Vec::new() }
+    Outcome { seed, tally, hash: 0, failure, lines: Vec::new(), chronicle: None }
 }
 
 fn report(failure: Option<Failure>) -> Report {
@@ -35,58 +35,62 @@ fn everything_is_in_the_report() {
     check(
         &report(None).text(Paint::Plain),
         &expect![[r#"
-        seeds                2 of 10..12, 5.0 per second
-        simulated time       1m 23s, 41.2 s to 42.2 s in each seed
-        events               80,000
-        acknowledged writes  3,000, of these 2,400 (80%) in seeds with three or more kinds of faults
-        reads answered       1,400
-        uncertain            6
-        refused              0
+            seeds                2 of 10..12, 5.0 per second
+            simulated time       1m 23s, 41.2 s to 42.2 s in each seed
+            events               80,000
+            acknowledged writes  3,000, of these 2,400 (80%) in seeds with three or more kinds of faults
+            reads answered       1,400
+            uncertain            6
+            refused              0
 
-        | fault                                 | name          |  times |
-        |---------------------------------------|---------------|--------|
-        | crash and restart                     | crash         |  never |
-        | unsynced write lost                   | lost-writes   |  never |
-        | record torn                           | torn-record   |  1,602 |
-        | all nodes lose power at once          | power-cut     |  2,402 |
-        | disk wiped                            | wipe          |  3,202 |
-        | one replica damaged                   | damage        |  4,002 |
-        | node paused beyond its lease          | pause         |  4,802 |
-        | clock runs at another rate            | clock-rate    |  5,602 |
-        | wall clock jumps by hours             | wall-jump     |  6,402 |
-        | message lost                          | loss          |  7,202 |
-        | message delayed long                  | delay         |  8,002 |
-        | message duplicated                    | duplicate     |  8,802 |
-        | message overtaken                     | reorder       |  9,602 |
-        | partition                             | cut-symmetric | 10,402 |
-        | one-way partition                     | cut-one-way   | 11,202 |
-        | bridged partition (A-B, B-C, not A-C) | cut-bridge    | 12,002 |
-        | single link cut                       | cut-link      | 12,802 |
-        | slow disk                             | slow-disk     | 13,602 |
-        | slow node                             | slow-node     | 14,402 |
-        | meta group slow                       | meta-slow     | 15,202 |
-        | meta group unavailable                | meta-down     | 16,002 |
-        | proposal's answer lost                | meta-unknown  | 16,802 |
-        | old blueprint pushed                  | stale-push    | 17,602 |
-        | live primary taken for dead           | false-alarm   | 18,402 |
+            | fault                                 | name           |  times |
+            |---------------------------------------|----------------|--------|
+            | crash and restart                     | crash          |  never |
+            | unsynced write lost                   | lost-writes    |  never |
+            | record torn                           | torn-record    |  1,602 |
+            | all nodes lose power at once          | power-cut      |  2,402 |
+            | disk wiped                            | wipe           |  3,202 |
+            | one replica damaged                   | damage         |  4,002 |
+            | node paused beyond its lease          | pause          |  4,802 |
+            | clock runs at another rate            | clock-rate     |  5,602 |
+            | wall clock jumps by hours             | wall-jump      |  6,402 |
+            | message lost                          | loss           |  7,202 |
+            | message delayed long                  | delay          |  8,002 |
+            | message duplicated                    | duplicate      |  8,802 |
+            | message overtaken                     | reorder        |  9,602 |
+            | partition                             | cut-symmetric  | 10,402 |
+            | one-way partition                     | cut-one-way    | 11,202 |
+            | bridged partition (A-B, B-C, not A-C) | cut-bridge     | 12,002 |
+            | single link cut                       | cut-link       | 12,802 |
+            | slow disk                             | slow-disk      | 13,602 |
+            | slow node                             | slow-node      | 14,402 |
+            | meta group slow                       | meta-slow      | 15,202 |
+            | meta group unavailable                | meta-down      | 16,002 |
+            | proposal's answer lost                | meta-unknown   | 16,802 |
+            | old blueprint pushed                  | stale-push     | 17,602 |
+            | live primary taken for dead           | false-alarm    | 18,402 |
+            | node cut off from the meta group      | meta-cut       | 19,202 |
+            | coordinator's report lost             | report-lost    | 20,002 |
+            | message of the directory lost         | directory-loss | 20,802 |
+            | one lane of a node stalls             | stall          | 21,602 |
 
-        | move      | completed | primary crashed | secondary crashed | candidate crashed | successor crashed |
-        |-----------|-----------|-----------------|-------------------|-------------------|-------------------|
-        | enlist    |        24 |           never |                 · |                 8 |                 · |
-        | seat      |        24 |           never |                 · |                 8 |                 · |
-        | dismiss   |        24 |           never |                 8 |                 · |                 · |
-        | hand over |        24 |           never |                 · |                 · |                 8 |
-        | usurp     |        24 |               · |                 8 |                 · |             never |
-        | split     |        24 |           never |                 8 |                 · |                 · |
+            | move      | completed | primary crashed | secondary crashed | candidate crashed | successor crashed |
+            |-----------|-----------|-----------------|-------------------|-------------------|-------------------|
+            | enlist    |        24 |           never |                 · |                 8 |                 · |
+            | seat      |        24 |           never |                 · |                 8 |                 · |
+            | dismiss   |        24 |           never |                 8 |                 · |                 · |
+            | hand over |        24 |           never |                 · |                 · |                 8 |
+            | usurp     |        24 |               · |                 8 |                 · |             never |
+            | split     |        24 |           never |                 8 |                 · |                 · |
 
-        | besides           | times |
-        |-------------------|-------|
-        | proposals refused |     2 |
+            | besides           | times |
+            |-------------------|-------|
+            | proposals refused |     2 |
 
-        never: crash and restart; unsynced write lost; enlist interrupted by a crash of the primary; seat interrupted by a crash of the primary; dismiss interrupted by a crash of the primary; hand over interrupted by a crash of the primary; usurp interrupted by a crash of the successor; split interrupted by a crash of the primary
+            never: crash and restart; unsynced write lost; enlist interrupted by a crash of the primary; seat interrupted by a crash of the primary; dismiss interrupted by a crash of the primary; hand over interrupted by a crash of the primary; usurp interrupted by a crash of the successor; split interrupted by a crash of the primary
 
-        no failure in 2 seeds
-    "#]],
+            no failure in 2 seeds
+        "#]],
     );
 }
 

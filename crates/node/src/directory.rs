@@ -1,0 +1,161 @@
+//! The directory: what this node says about itself, and what it hears of the others. The registrar carries it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use blueprint::{BucketId, Conduct, Instant, NodeId};
+use bytes::Bytes;
+use reactor::{BucketRow, NodeRow};
+use registrar::{Edit, Ticket};
+
+use crate::desk::{Desk, ROW_LIFE};
+use crate::io::{Output, PeerMessage};
+
+/// So often everything is said again, and positions that moved are told.
+const REFRESH: Duration = Duration::from_secs(10);
+const POSITIONS: Duration = Duration::from_secs(1);
+
+/// What was last said.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Published {
+    node: Option<NodeRow>,
+    buckets: BTreeMap<BucketId, BucketRow>,
+    refreshed: Instant,
+    positions: Instant,
+    ticket: u64,
+}
+
+impl<C: Conduct> Desk<C> {
+    pub(crate) fn step_registrar(&mut self, now: Instant, input: registrar::Input, out: &mut Vec<Output>) {
+        let mut outbox = registrar::Outbox::default();
+        self.registrar.step(now, input, &mut outbox);
+        for output in outbox.drain() {
+            match output {
+                registrar::Output::Send(envelope) => {
+                    out.push(Output::Send { to: envelope.to, message: PeerMessage::Directory(envelope) });
+                }
+                registrar::Output::Changed { owner, key } => self.on_row_changed(now, owner, &key),
+                registrar::Output::Write { .. }
+                | registrar::Output::Updated { .. }
+                | registrar::Output::Refused { .. }
+                | registrar::Output::Event(_) => {}
+            }
+        }
+        self.flush_directory = true;
+        self.directory_steps += 1;
+    }
+
+    /// Says what is new about this node. What is said at once is heard at once: nothing is sent before the flush.
+    pub(crate) fn publish(&mut self, now: Instant, out: &mut Vec<Output>) {
+        let refresh = now.since(self.published.refreshed) >= REFRESH;
+        let positions = refresh || now.since(self.published.positions) >= POSITIONS;
+        let node = NodeRow { echoed: self.blueprint.epoch, bytes: 0 };
+        let buckets: BTreeMap<BucketId, BucketRow> = self.rows().map(|(bucket, row)| (bucket, *row)).collect();
+        let mut edits = Vec::new();
+        if refresh || self.published.node != Some(node) {
+            edits.push(put(node_key(), &node));
+        }
+        for (bucket, row) in &buckets {
+            let same = self.published.buckets.get(bucket).is_some_and(|old| match positions {
+                true => old == row,
+                false => old == &BucketRow { applied: old.applied, last: old.last, ..*row },
+            });
+            if refresh || !same {
+                edits.push(put(bucket_key(*bucket), row));
+            }
+        }
+        // Also what an earlier life of this node said, and what came back from those who remember it.
+        let said = self.registrar.rows(now, self.id).filter_map(|row| bucket_of(&row.key));
+        let gone: BTreeSet<BucketId> = said.filter(|b| !buckets.contains_key(b)).collect();
+        edits.extend(gone.into_iter().map(|b| Edit::Remove { key: bucket_key(b) }));
+        if refresh {
+            self.published.refreshed = now;
+        }
+        if positions {
+            self.published.positions = now;
+        }
+        if edits.is_empty() {
+            return;
+        }
+        self.published.node = Some(node);
+        if positions {
+            self.published.buckets = buckets;
+        } else {
+            // A position that was not told is still to be told.
+            self.published.buckets.retain(|b, _| buckets.contains_key(b));
+            for (bucket, row) in buckets {
+                let said = self.published.buckets.entry(bucket).or_insert(row);
+                *said = BucketRow { applied: said.applied, last: said.last, ..row };
+            }
+        }
+        // An update that does not fit in a message is refused: more rows are more updates.
+        for edits in edits.chunks(self.config.directory.part_rows) {
+            self.published.ticket += 1;
+            let (ticket, edits) = (Ticket(self.published.ticket), edits.to_vec());
+            self.step_registrar(now, registrar::Input::Update { ticket, edits }, out);
+        }
+    }
+
+    fn on_row_changed(&mut self, now: Instant, owner: NodeId, key: &Bytes) {
+        if owner == self.id {
+            return;
+        }
+        let found = self.registrar.row(now, owner, key);
+        self.directory_changed = true;
+        let sighting = Arc::make_mut(&mut self.directory).sighting_mut(owner);
+        sighting.heard = now;
+        match (key.first(), found) {
+            (Some(b'n'), Some(found)) => {
+                if let Ok(row) = postcard::from_bytes(&found.value) {
+                    sighting.node = row;
+                }
+            }
+            (Some(b'b'), found) => {
+                let Some(bucket) = bucket_of(key) else { return };
+                let row = found.and_then(|found| postcard::from_bytes(&found.value).ok());
+                match row {
+                    Some(row) => sighting.buckets.insert(bucket, row),
+                    None => sighting.buckets.remove(&bucket),
+                };
+            }
+            _ => {}
+        }
+    }
+
+    /// Who can be reached is known by the registrar's exchange of numbers alone.
+    pub(crate) fn look_around(&mut self) {
+        let known = |node: &NodeId| self.blueprint.nodes.contains_key(node);
+        let removed: Vec<NodeId> = self.directory.iter().map(|(node, _)| node).filter(|node| !known(node)).collect();
+        for node in removed {
+            Arc::make_mut(&mut self.directory).forget(node);
+        }
+        let peers: Vec<(NodeId, bool)> = self.registrar.peers().collect();
+        for (peer, reachable) in peers {
+            if self.directory.is_reachable(peer) != reachable {
+                self.directory_changed = true;
+                Arc::make_mut(&mut self.directory).sighting_mut(peer).reachable = reachable;
+            }
+        }
+    }
+}
+
+fn put<T: serde::Serialize>(key: Bytes, row: &T) -> Edit {
+    let value = postcard::to_allocvec(row).expect("a row of numbers");
+    Edit::Put { key, value: value.into(), life: ROW_LIFE }
+}
+
+fn node_key() -> Bytes {
+    Bytes::from_static(b"n")
+}
+
+fn bucket_of(key: &Bytes) -> Option<BucketId> {
+    let id = key.strip_prefix(b"b")?.try_into().ok()?;
+    Some(BucketId(u64::from_be_bytes(id)))
+}
+
+fn bucket_key(bucket: BucketId) -> Bytes {
+    let mut key = vec![b'b'];
+    key.extend(bucket.0.to_be_bytes());
+    key.into()
+}

@@ -1,0 +1,476 @@
+//! One lane of a node: its replicas, the blueprint that they follow, and the requests that pass through.
+//!
+//! Everything that comes out of a phaser is carried out at once and in order, so that a table is always exactly as its
+//! phaser believes it to be. A bucket and all that is ever split from it are in the same lane, so lanes share nothing; what one has
+//! to tell another leaves as mail.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use blueprint::{Blueprint, BucketId, Command as Proposal, Conduct, Epoch, Instant, LaneId, NodeId, Slot};
+use phaser::{Fork, Outbox, Phaser, Record, Ticket, WriteId};
+use reactor::coordinator::Order;
+use reactor::{BucketRow, Directory, Ledger, Marks};
+
+use crate::facts;
+use crate::io::{Answer, BatchId, Input, LaneDurable, Lost, Mail, NodeRecord, Origin, Output, PeerMessage, Station};
+use crate::node::{Config, Life};
+use crate::pass::Outgoing;
+use crate::react::Reading;
+use crate::replica::{Replica, Tables};
+use crate::request::Pending;
+
+#[derive(Debug)]
+pub struct Lane<C> {
+    pub(crate) node: NodeId,
+    pub(crate) lane: LaneId,
+    pub(crate) config: Config,
+    /// The newest epoch acted on, durably, for all buckets here.
+    pub(crate) epoch: Epoch,
+    /// Families of which an earlier life, with other lanes, acted on more. Empty as soon as this one has acted on something.
+    pub(crate) ahead: BTreeMap<u64, Epoch>,
+    pub(crate) blueprint: Arc<Blueprint>,
+    /// Newer, and on its way to be acted on.
+    pub(crate) coming: Option<Coming>,
+    pub(crate) replicas: BTreeMap<BucketId, Replica<C>>,
+    pub(crate) lost: BTreeMap<BucketId, Lost>,
+    /// Forks whose child is not durable yet: child → parent.
+    pub(crate) forking: BTreeMap<BucketId, BucketId>,
+    /// Forks that wait until it is known whether the child has a place here.
+    pub(crate) deferred: Vec<Deferred>,
+    pub(crate) marks: Marks,
+    pub(crate) ledger: Ledger,
+    pub(crate) directory: Arc<Directory>,
+    /// What the desk was last told of the replicas here.
+    told: BTreeMap<BucketId, BucketRow>,
+    pub(crate) reading: Option<Reading>,
+    /// Only used by the planted bug that erases later than it looks.
+    pub(crate) condemned: BTreeMap<BucketId, Instant>,
+    pub(crate) requests: BTreeMap<Ticket, Pending>,
+    pub(crate) hops: BTreeMap<u64, crate::request::Hopping>,
+    /// For the other lanes, until the next flush.
+    pub(crate) outgoing: BTreeMap<u16, Outgoing>,
+    /// Requests that other lanes have and have not answered yet.
+    pub(crate) passed: usize,
+    pub(crate) next_ticket: u64,
+    /// Reads of the blueprint under way, and what they are for.
+    pub(crate) asked: BTreeMap<u64, Asked>,
+    next_ask: u64,
+    touched: BTreeSet<BucketId>,
+    batch: Vec<NodeRecord>,
+    open: BatchId,
+    /// The phasers' writes in each batch.
+    writing: VecDeque<(BatchId, BucketId, WriteId)>,
+    pub(crate) wall: Option<(u64, Instant)>,
+    upkeep_at: Instant,
+    scratch: Outbox,
+    seed: u64,
+}
+
+/// A blueprint that waits for the disk: first for the replicas that it brought about, then for its epoch.
+#[derive(Clone, Debug)]
+pub(crate) struct Coming {
+    pub(crate) blueprint: Arc<Blueprint>,
+    pub(crate) after: BatchId,
+    pub(crate) recorded: bool,
+    /// The newest that came since.
+    pub(crate) behind: Option<Arc<Blueprint>>,
+}
+
+/// A fork that waits until a blueprint of at least that epoch is acted on.
+#[derive(Clone, Debug)]
+pub(crate) struct Deferred {
+    pub(crate) parent: BucketId,
+    pub(crate) fork: Fork,
+    pub(crate) tables: Tables,
+    pub(crate) needs: Epoch,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Asked {
+    Phaser { bucket: BucketId, nonce: u64 },
+    Erase,
+}
+
+impl<C: Conduct> Lane<C> {
+    pub fn recover(
+        node: NodeId,
+        lane: LaneId,
+        config: Config,
+        durable: LaneDurable,
+        life: Life,
+        now: Instant,
+        out: &mut Vec<Output>,
+    ) -> Self {
+        let seed = life.seed ^ (u64::from(lane.number) << 48);
+        let acted = |family| durable.epochs.get(&family).copied().unwrap_or_default();
+        let epoch = lane.families().map(acted).min().unwrap_or_default();
+        let mut this = Self {
+            node,
+            lane,
+            epoch,
+            ahead: durable.epochs.into_iter().filter(|(_, acted)| *acted > epoch).collect(),
+            blueprint: Arc::new(Blueprint::new()),
+            coming: None,
+            replicas: BTreeMap::new(),
+            lost: durable.lost,
+            forking: BTreeMap::new(),
+            deferred: Vec::new(),
+            marks: Marks::default(),
+            ledger: Ledger::default(),
+            directory: Arc::default(),
+            told: BTreeMap::new(),
+            reading: None,
+            condemned: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            hops: BTreeMap::new(),
+            outgoing: BTreeMap::new(),
+            passed: 0,
+            next_ticket: seed >> 1, // an answer meant for an earlier process must not find its number here
+            asked: BTreeMap::new(),
+            next_ask: 0,
+            touched: BTreeSet::new(),
+            batch: Vec::new(),
+            open: BatchId(1),
+            writing: VecDeque::new(),
+            wall: None,
+            upkeep_at: now + config.upkeep,
+            scratch: Outbox::default(),
+            seed,
+            config,
+        };
+        // All replicas first: a fork must see whether its child is there.
+        let held = durable.replicas.iter().map(|(bucket, durable)| (*bucket, durable.origin));
+        let children: Vec<_> = held.chain(this.lost.iter().map(|(bucket, lost)| (*bucket, lost.origin))).collect();
+        let mut outboxes = Vec::new();
+        for (bucket, durable) in durable.replicas {
+            let tables = Tables::recover(&durable);
+            let mut outbox = Outbox::default();
+            let phaser = Phaser::recover(this.config.phaser.clone(), durable, &children, this.draw(), now, &mut outbox);
+            this.replicas.insert(bucket, Replica { phaser, tables, unborn: None, heard: now });
+            outboxes.push((bucket, outbox));
+        }
+        for (bucket, mut outbox) in outboxes {
+            this.carry_out(now, bucket, &mut outbox, out);
+        }
+        this
+    }
+
+    pub fn step(&mut self, now: Instant, input: Input, out: &mut Vec<Output>) {
+        match input {
+            Input::Peer { from, message } => self.on_peer(now, from, message, out),
+            Input::Client { request, command, door } => self.on_client(now, request, command, door, out),
+            Input::Blueprint(blueprint) => self.on_blueprint(now, &blueprint, out),
+            Input::MetaRead { id, state } => self.on_meta_read(now, id, &state.blueprint, out),
+            Input::Rejected { command, .. } => self.on_rejected(now, &command, out),
+            Input::Late { origin, home, command } => self.route(now, Pending::new(home, origin, command, 0), out),
+            Input::Mail { from: _, mail } => self.on_mail(now, mail, out),
+            Input::Written { upto } => self.on_written(now, upto, out),
+            Input::Wall { micros } => self.on_wall(now, micros, out),
+            Input::Flush => self.on_flush(now, out),
+            Input::Wake => self.on_wake(now, out),
+        }
+    }
+
+    pub fn deadline(&self) -> Instant {
+        let phasers = self.replicas.values().filter_map(|r| r.phaser.deadline());
+        phasers.fold(self.upkeep_at, Instant::min)
+    }
+
+    pub fn check_invariants(&self) {
+        for (bucket, replica) in &self.replicas {
+            assert!(self.lane.holds(*bucket), "{bucket} is in {:?}", self.lane);
+            replica.phaser.check_invariants();
+        }
+    }
+
+    /// The newest epoch acted on for any of its buckets: a blueprint older than this is ignored (R11).
+    pub fn newest(&self) -> Epoch {
+        self.ahead.values().copied().fold(self.epoch, Epoch::max)
+    }
+
+    pub fn blueprint(&self) -> &Arc<Blueprint> {
+        &self.blueprint
+    }
+
+    pub fn phasers(&self) -> impl Iterator<Item = (BucketId, &Phaser<C>)> {
+        self.replicas.iter().map(|(bucket, replica)| (*bucket, &replica.phaser))
+    }
+
+    pub fn phaser(&self, bucket: BucketId) -> Option<&Phaser<C>> {
+        self.replicas.get(&bucket).map(|replica| &replica.phaser)
+    }
+
+    /// Each slot's table here: at which index it stands, and the fingerprint of what is in it. Empty tables are left out.
+    pub fn fingerprints(&self, bucket: BucketId) -> Vec<(Slot, blueprint::Index, u64)> {
+        let Some(replica) = self.replicas.get(&bucket) else { return Vec::new() };
+        let stands = |slot| replica.phaser.stands_at(slot);
+        replica.tables.iter().filter_map(|(slot, table)| Some((slot, stands(slot)?, table.fingerprint()))).collect()
+    }
+
+    /// The table of one slot, for whoever wants to see why two of them differ.
+    pub fn table(&self, bucket: BucketId, slot: Slot) -> Option<&values::Table> {
+        self.replicas.get(&bucket)?.tables.get(slot)
+    }
+
+    /// Steps one phaser and carries out what it decided.
+    pub(crate) fn drive(&mut self, now: Instant, bucket: BucketId, input: phaser::Input, out: &mut Vec<Output>) {
+        let Some(replica) = self.replicas.get_mut(&bucket) else { return };
+        let mut outbox = std::mem::take(&mut self.scratch);
+        replica.phaser.step(now, input, &mut outbox);
+        self.touched.insert(bucket);
+        self.carry_out(now, bucket, &mut outbox, out);
+        self.scratch = outbox;
+    }
+
+    pub(crate) fn carry_out(&mut self, now: Instant, bucket: BucketId, outbox: &mut Outbox, out: &mut Vec<Output>) {
+        // What a step decided is finished before anything that follows from it begins.
+        let mut later = Vec::new();
+        for output in outbox.drain() {
+            self.carry_out_one(now, bucket, output, &mut later, out);
+        }
+        for follow_up in later {
+            match follow_up {
+                FollowUp::Phaser(input) => self.drive(now, bucket, input, out),
+                FollowUp::Route(pending) => self.route(now, pending, out),
+                FollowUp::Govern(child) => self.govern(now, child, out),
+            }
+        }
+    }
+
+    fn carry_out_one(
+        &mut self,
+        now: Instant,
+        bucket: BucketId,
+        output: phaser::Output,
+        later: &mut Vec<FollowUp>,
+        out: &mut Vec<Output>,
+    ) {
+        use phaser::Output as Out;
+        let Some(replica) = self.replicas.get_mut(&bucket) else { return };
+        match output {
+            Out::Send(envelope) => {
+                out.push(Output::Send { to: envelope.to.node, message: PeerMessage::Bucket { bucket, envelope } });
+            }
+            Out::Write { id, records } => {
+                self.batch.extend(records.into_iter().map(|record| NodeRecord::Bucket { bucket, record }));
+                self.writing.push_back((self.open, bucket, id));
+            }
+            Out::Save { id, mut image } => {
+                image.tables = replica.tables.encode(&image.replaced);
+                self.batch.push(NodeRecord::Bucket { bucket, record: Record::Save(image) });
+                self.writing.push_back((self.open, bucket, id));
+            }
+            Out::Apply { entry, ticket } => {
+                let reply = replica.tables.execute::<C>(&entry);
+                if let Some(ticket) = ticket {
+                    self.on_applied(ticket, reply, later, out);
+                }
+            }
+            Out::Serve { ticket, clock, good_until } => self.on_serve(bucket, ticket, clock, good_until, later, out),
+            Out::Refuse { ticket, why } => self.on_refused(ticket, why, out),
+            Out::Forward { ticket } => self.on_forward(ticket, later, out),
+            Out::Uncertain { ticket } => self.on_uncertain(ticket, later, out),
+            Out::Fork(fork) => self.on_fork(now, bucket, fork, later),
+            Out::Discard { slots } => replica.tables.discard(&slots),
+            Out::Install { image } => replica.tables.install(&image),
+            Out::SendImage { to, term, as_of, slots, bytes } => {
+                let image = replica.tables.image(&slots, as_of, bytes);
+                let size = image.tables.iter().map(|(_, table)| table.len()).sum();
+                later.push(FollowUp::Phaser(phaser::Input::ImageSent {
+                    to,
+                    slots: image.covered.clone(),
+                    bytes: size,
+                }));
+                let message = phaser::Message::Fill { term, image };
+                let envelope = phaser::Envelope { from: replica.phaser.me(), to, message };
+                out.push(Output::Send { to: to.node, message: PeerMessage::Bucket { bucket, envelope } });
+            }
+            Out::Propose { term, change } => {
+                out.push(Output::Propose(Proposal::Succeed { bucket, replaces: term, change }));
+            }
+            Out::Register { child, slots, at } => {
+                out.push(Output::Propose(Proposal::Register { parent: bucket, child, slots, at }));
+            }
+            Out::Ask { nonce } => {
+                let id = self.ask(Asked::Phaser { bucket, nonce });
+                out.push(Output::ReadMeta { id });
+            }
+            Out::Event(event) => out.push(Output::Event { bucket, event }),
+        }
+    }
+
+    fn on_peer(&mut self, now: Instant, from: NodeId, message: PeerMessage, out: &mut Vec<Output>) {
+        match message {
+            PeerMessage::Bucket { bucket, envelope } => {
+                if envelope.from.node != from {
+                    return;
+                }
+                if Tables::can_take(&envelope.message) {
+                    if let Some(replica) = self.replicas.get_mut(&bucket) {
+                        facts::hears(replica, &envelope.message, now);
+                    }
+                    self.drive(now, bucket, phaser::Input::Message(envelope), out);
+                } else {
+                    out.push(Output::Event { bucket, event: phaser::Event::Dropped(phaser::Dropped::Malformed) });
+                }
+            }
+            PeerMessage::Hop { id, bucket: _, hops, command } => {
+                let pending = self.pending(Origin::Hop { node: from, id }, command, hops);
+                self.route(now, pending, out);
+            }
+            PeerMessage::HopAnswer { id, answer } => self.on_hop_answer(id, answer, out),
+            // For the desk.
+            PeerMessage::Probe { .. }
+            | PeerMessage::Probed { .. }
+            | PeerMessage::Push(_)
+            | PeerMessage::Echoed(_)
+            | PeerMessage::Order(_)
+            | PeerMessage::Directory(_) => {}
+        }
+    }
+
+    fn on_mail(&mut self, now: Instant, mail: Mail, out: &mut Vec<Output>) {
+        match mail {
+            Mail::Blueprint(blueprint) => self.on_blueprint(now, &blueprint, out),
+            Mail::Directory(directory) => self.directory = directory,
+            Mail::Order(order) => self.on_order(now, order, out),
+            Mail::Requests(requests) => self.on_requests(now, requests, out),
+            Mail::Answers(answers) => self.on_answers(answers, out),
+            Mail::Acted(_) | Mail::Beat | Mail::Rows(_) => {} // for the desk
+        }
+    }
+
+    fn on_order(&mut self, now: Instant, order: Order, out: &mut Vec<Output>) {
+        match order {
+            Order::HandOver { bucket, to } => self.drive(now, bucket, phaser::Input::HandOver { to }, out),
+            Order::Split { bucket, child, slots } => {
+                // An id that is not reserved for it could never be registered, and nobody would be seated after it.
+                if self.blueprint.reserved.get(&child) == Some(&bucket) {
+                    self.drive(now, bucket, phaser::Input::Split { child, slots }, out);
+                }
+            }
+        }
+    }
+
+    fn on_rejected(&mut self, now: Instant, command: &Proposal, out: &mut Vec<Output>) {
+        if let Proposal::Succeed { bucket, replaces, .. } = command {
+            self.drive(now, *bucket, phaser::Input::Rejected { term: *replaces }, out);
+        }
+    }
+
+    fn on_written(&mut self, now: Instant, upto: BatchId, out: &mut Vec<Output>) {
+        while let Some((id, bucket, write)) = self.writing.front().copied() {
+            if id > upto {
+                break;
+            }
+            self.writing.pop_front();
+            // Only the last of a phaser's writes in this answer: it covers the others.
+            let more = self.writing.iter().any(|(i, b, _)| *i <= upto && *b == bucket);
+            if !more {
+                self.drive(now, bucket, phaser::Input::Written { upto: write }, out);
+                self.on_child_durable(now, bucket, out);
+            }
+        }
+        self.replicas.values_mut().for_each(|r| r.unborn = r.unborn.filter(|batch| *batch > upto));
+        self.on_coming_written(now, upto, out);
+    }
+
+    fn on_wall(&mut self, now: Instant, micros: u64, out: &mut Vec<Output>) {
+        self.wall = Some((micros, now));
+        for bucket in self.replicas.keys().copied().collect::<Vec<_>>() {
+            self.drive(now, bucket, phaser::Input::Wall { micros }, out);
+        }
+    }
+
+    fn on_flush(&mut self, now: Instant, out: &mut Vec<Output>) {
+        while let Some(bucket) = self.touched.pop_first() {
+            self.drive(now, bucket, phaser::Input::Flush, out);
+            self.touched.remove(&bucket);
+        }
+        self.flush_mail(out);
+        if !self.batch.is_empty() {
+            out.push(Output::Write { id: self.open, records: std::mem::take(&mut self.batch) });
+            self.open.0 += 1;
+        }
+    }
+
+    fn on_wake(&mut self, now: Instant, out: &mut Vec<Output>) {
+        let due = |r: &Replica<C>| r.phaser.deadline().is_some_and(|at| at <= now);
+        let woken: Vec<BucketId> = self.replicas.iter().filter(|(_, r)| due(r)).map(|(b, _)| *b).collect();
+        for bucket in woken {
+            self.drive(now, bucket, phaser::Input::Wake, out);
+        }
+        if now >= self.upkeep_at {
+            self.upkeep_at = now + self.config.upkeep;
+            self.expire_hops(now, out);
+            self.reap(now, out);
+            self.react(now, out);
+            self.erase_condemned(now, out);
+            self.tell_rows(out);
+        }
+    }
+
+    /// What the desk says about the replicas here, to whoever asks.
+    pub(crate) fn tell_rows(&mut self, out: &mut Vec<Output>) {
+        let rows = self.rows();
+        let mail = if rows == self.told { Mail::Beat } else { Mail::Rows(rows.clone()) };
+        self.told = rows;
+        out.push(Output::Mail { to: Station::Desk, mail });
+    }
+
+    pub(crate) fn write(&mut self, record: NodeRecord) -> BatchId {
+        self.batch.push(record);
+        self.open
+    }
+
+    /// What an erased replica was writing must not count for one that comes after it.
+    pub(crate) fn forget_writes(&mut self, bucket: BucketId) {
+        self.writing.retain(|(_, b, _)| *b != bucket);
+        self.forking.retain(|child, parent| *child != bucket && *parent != bucket);
+    }
+
+    /// It will have something to write.
+    pub(crate) fn touch(&mut self, bucket: BucketId) {
+        self.touched.insert(bucket);
+    }
+
+    /// The batch that whatever is decided now will be part of.
+    pub(crate) fn open_batch(&self) -> BatchId {
+        self.open
+    }
+
+    pub(crate) fn ask(&mut self, what: Asked) -> u64 {
+        self.next_ask += 1;
+        self.asked.insert(self.next_ask, what);
+        // Questions whose answers were lost are asked again by whoever needs them; the old ones are forgotten.
+        while self.asked.len() > MOST_ASKED {
+            self.asked.pop_first();
+        }
+        self.next_ask
+    }
+
+    pub(crate) fn draw(&mut self) -> u64 {
+        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.seed ^ (self.seed >> 29)
+    }
+}
+
+/// Questions to the meta group that may be open at once: a few per bucket that changes.
+const MOST_ASKED: usize = 4096;
+
+/// What follows from an output, once the step that made it is carried out.
+pub(crate) enum FollowUp {
+    Phaser(phaser::Input),
+    Route(Pending),
+    Govern(BucketId),
+}
+
+impl From<phaser::Refusal> for Answer {
+    fn from(why: phaser::Refusal) -> Self {
+        match why {
+            phaser::Refusal::NoReplicas => Self::NoReplicas,
+            phaser::Refusal::Busy => Self::TryAgain,
+        }
+    }
+}
