@@ -160,6 +160,9 @@ impl<C: Conduct> Lane<C> {
         directory: &Directory,
         blueprint: Option<&Blueprint>,
     ) -> Vec<bool> {
+        if waits.is_empty() {
+            return Vec::new();
+        }
         let coming = self.coming.as_ref().map(|coming| &*coming.blueprint);
         let own = coming.unwrap_or(&self.blueprint);
         let given = blueprint.filter(|given| given.epoch > own.epoch);
@@ -167,11 +170,10 @@ impl<C: Conduct> Lane<C> {
         let replicas: BTreeMap<_, _> = self.replicas.iter().map(|(b, r)| (*b, facts::holding(r))).collect();
         let mut verdicts = vec![false; waits.len()];
         for blueprint in by.iter().take(if coming.is_some() { 2 } else { 1 }) {
-            self.in_situation(now, blueprint, directory, &replicas, |situation| {
-                for (verdict, wait) in verdicts.iter_mut().zip(waits) {
-                    *verdict = *verdict || reactor::is_true::<C>(wait, situation);
-                }
+            let by_this = self.in_situation(now, blueprint, directory, &replicas, |situation| {
+                reactor::are_true::<C>(waits, situation)
             });
+            verdicts.iter_mut().zip(by_this).for_each(|(verdict, holds)| *verdict |= holds);
         }
         verdicts
     }

@@ -91,6 +91,11 @@ impl Config {
         Instant((now.0 / beacon + 1).saturating_mul(beacon))
     }
 
+    /// What is repeated goes with a tick, so half of one early is in time: a tick that woke late must not cost another one.
+    pub(crate) fn retry_after(&self) -> Duration {
+        self.retry.saturating_sub(self.beacon / 2)
+    }
+
     /// How long whoever granted a lease must not reign.
     pub(crate) fn abstention(&self) -> Duration {
         self.lease + self.margin

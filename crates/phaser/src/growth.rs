@@ -87,6 +87,7 @@ impl<C: Conduct> Phaser<C> {
         let nonce = self.nonce + 1;
         let untold = self.has_untold_split();
         let (me, stall, retry) = (self.me, self.config.stall, self.config.retry);
+        let retry_after = self.config.retry_after();
         let Role::Leading(leader) = &mut self.role else { return };
         if leader.succession.is_some() || leader.hand_over != HandOver::None {
             return;
@@ -122,7 +123,7 @@ impl<C: Conduct> Phaser<C> {
                 } else if applied && leader.is_level::<C>(peer, level) {
                     let term = leader.term;
                     leader.growth = Growth::Proposed { candidate, giving_up: false };
-                    leader.propose_at = now + retry;
+                    leader.propose_at = now + retry_after;
                     out.push(Output::Propose { term, change: Change::Seat { candidate, by: me } });
                 }
             }
@@ -130,7 +131,7 @@ impl<C: Conduct> Phaser<C> {
                 if now < leader.propose_at {
                     return;
                 }
-                leader.propose_at = now + retry;
+                leader.propose_at = now + retry_after;
                 let silent =
                     leader.peers.iter().find(|p| p.member == candidate).is_none_or(|p| now.since(p.heard) > stall);
                 *giving_up |= silent;
@@ -180,7 +181,7 @@ impl<C: Conduct> Phaser<C> {
 
     /// A secondary that has not answered for `stall`, while the others did, is dismissed and stays on as a candidate.
     pub(crate) fn dismiss_laggards(&mut self, now: Instant, out: &mut Outbox) {
-        let (stall, retry) = (self.config.stall, self.config.retry);
+        let (stall, retry_after) = (self.config.stall, self.config.retry_after());
         let Role::Leading(leader) = &mut self.role else { return };
         let spare = leader.government.size() > usize::from(leader.government.min_in_sync);
         if !spare || leader.succession.is_some() || now < leader.propose_at || leader.hand_over != HandOver::None {
@@ -195,7 +196,7 @@ impl<C: Conduct> Phaser<C> {
         let secondaries = || leader.peers.iter().filter(|p| p.part == Part::Secondary);
         let Some(laggard) = secondaries().find(|p| lags(p)).map(|p| p.member) else { return };
         if secondaries().any(|p| p.member != laggard && !lags(p)) {
-            leader.propose_at = now + retry;
+            leader.propose_at = now + retry_after;
             let change = Change::Dismiss { secondary: laggard, fate: Fate::Stalled };
             out.push(Output::Propose { term: leader.term, change });
         }

@@ -83,7 +83,7 @@ impl<C: Conduct> Phaser<C> {
             return;
         }
         leader.hand_over = HandOver::Proposed { to, staying: false };
-        leader.propose_at = now + self.config.retry;
+        leader.propose_at = now + self.config.retry_after();
         let term = leader.term;
         out.event(Event::Drained { term });
         out.push(Output::Propose { term, change: Change::HandOver { to, by: self.me } });
@@ -104,7 +104,7 @@ impl<C: Conduct> Phaser<C> {
             }
             HandOver::Proposed { to, staying } => {
                 if now >= leader.propose_at && leader.succession.is_none() {
-                    leader.propose_at = now + self.config.retry;
+                    leader.propose_at = now + self.config.retry_after();
                     let change =
                         if staying { Change::Renew { primary: self.me } } else { Change::HandOver { to, by: self.me } };
                     out.push(Output::Propose { term: leader.term, change });

@@ -240,7 +240,7 @@ impl<C: Conduct> Phaser<C> {
             Some((nonce, sent, asked)) if sent + lease > now => (nonce, sent, asked),
             _ => (self.nonce + 1, now, Instant::ZERO),
         };
-        if asked == Instant::ZERO || now.since(asked) >= self.config.retry {
+        if asked == Instant::ZERO || now.since(asked) >= self.config.retry_after() {
             leader.confirming = Some((nonce, sent, now));
             self.nonce = self.nonce.max(nonce);
             out.push(Output::Ask { nonce });
@@ -491,7 +491,7 @@ impl<C: Conduct> Phaser<C> {
         loop {
             let first = peer.next;
             if peer.probing {
-                if peer.sent_at != Instant::ZERO && now.since(peer.sent_at) < config.retry {
+                if peer.sent_at != Instant::ZERO && now.since(peer.sent_at) < config.retry_after() {
                     return;
                 }
             } else {
@@ -530,8 +530,8 @@ impl<C: Conduct> Phaser<C> {
                 peer.advanced = now;
             }
             let unanswered = !peer.probing && peer.upto.is_some() && peer.next.prev() > upto;
-            let quiet =
-                now.since(peer.sent_at) >= self.config.retry || now.since(peer.advanced) >= self.config.retry * 4;
+            let quiet = now.since(peer.sent_at) >= self.config.retry_after()
+                || now.since(peer.advanced) >= self.config.retry * 4;
             if unanswered && quiet {
                 peer.probe(upto.next());
             }

@@ -37,8 +37,8 @@ pub struct Standing {
 
 impl Ledger {
     pub fn note<C: Conduct>(&mut self, now: Instant, reaction: &Reaction) {
-        let before = core::mem::take(&mut self.entries);
-        let before = self.enter::<C>(now, reaction, before);
+        let mut before = core::mem::take(&mut self.entries);
+        self.enter::<C>(now, reaction, &mut before);
         if C::breaks(Breach::WaitsKeptForEver) {
             self.entries.extend(before);
         }
@@ -47,27 +47,20 @@ impl Ledger {
     /// The reaction to a blueprint that is on its way. What else was waited for still stands, by the one that is acted on: were it
     /// struck out, a node whose blueprint changes again and again would never have waited for anything.
     pub fn note_besides<C: Conduct>(&mut self, now: Instant, reaction: &Reaction) {
-        let before = self.entries.clone();
-        self.enter::<C>(now, reaction, before);
+        self.enter::<C>(now, reaction, &mut BTreeMap::new());
     }
 
-    /// Answers what was known before and is not in this reaction.
-    fn enter<C: Conduct>(
-        &mut self,
-        now: Instant,
-        reaction: &Reaction,
-        mut before: BTreeMap<Key, Entry>,
-    ) -> BTreeMap<Key, Entry> {
+    fn enter<C: Conduct>(&mut self, now: Instant, reaction: &Reaction, before: &mut BTreeMap<Key, Entry>) {
         self.noted = now;
         if C::breaks(Breach::WaitsUntold) {
-            return BTreeMap::new();
+            return;
         }
         let mut enter = |wait: Wait, at_once: bool| {
             let key = (wait.bucket, wait.rule, wait.condition);
-            let old = before.remove(&key);
-            let listed = at_once || old.as_ref().is_some_and(|old| old.standing.since < now);
-            let since = old.map_or(now, |old| old.standing.since);
-            self.entries.insert(key, Entry { standing: Standing { wait, since }, listed });
+            let since = before.remove(&key).or_else(|| self.entries.remove(&key)).map(|old| old.standing.since);
+            let listed = at_once || since.is_some_and(|since| since < now);
+            let standing = Standing { wait, since: since.unwrap_or(now) };
+            self.entries.insert(key, Entry { standing, listed });
         };
         for wait in &reaction.waits {
             enter(wait.clone(), true);
@@ -75,7 +68,6 @@ impl Ledger {
         for act in &reaction.acts {
             enter(act.as_wait(), false);
         }
-        before
     }
 
     /// When it was last brought up to date.

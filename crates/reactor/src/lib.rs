@@ -24,6 +24,6 @@ pub use directory::{BucketRow, Directory, NodeRow, Part, Sighting};
 pub use holding::{Growth, HandOver, Holding, Leading, Parting, Peer, Role};
 pub use ledger::{Ledger, Standing};
 pub use marks::{Marks, Unneeded};
-pub use reaction::{Act, Beginning, Deed, Reaction, Wait, Whom, describe, is_true, react};
+pub use reaction::{Act, Beginning, Deed, Reaction, Wait, Whom, are_true, describe, is_true, react};
 pub use rules::{Declared, declared};
 pub use situation::{Limits, Read, Situation};

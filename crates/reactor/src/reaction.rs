@@ -98,18 +98,29 @@ pub fn react<C: Conduct>(situation: &Situation<'_>) -> Reaction {
 
 /// Is this really what is lacking in that situation? For checkers that know the truth about all nodes.
 pub fn is_true<C: Conduct>(wait: &Wait, situation: &Situation<'_>) -> bool {
-    let mut found = false;
+    are_true::<C>(&[wait], situation)[0]
+}
+
+/// The same for many at once.
+pub fn are_true<C: Conduct>(waits: &[&Wait], situation: &Situation<'_>) -> Vec<bool> {
+    let mut verdicts = alloc::vec![false; waits.len()];
     walk::<C>(situation, |rule, case| {
-        if rule.name != wait.rule || case.id != wait.bucket {
-            return;
+        for (wait, verdict) in waits.iter().zip(&mut verdicts) {
+            if rule.name == wait.rule && case.id == wait.bucket {
+                *verdict |= is_true_of(wait, rule, case);
+            }
         }
-        // What was done has not taken effect as long as it would be done again.
-        let acts = || rule.deed.is_some() && rule.first_unmet(case).is_none();
-        let needs = rule.needs.iter().filter(|need| need.condition == wait.condition);
-        let unmet = needs.filter_map(|need| (need.unmet)(case)).any(|unmet| unmet.whom.includes(&wait.whom));
-        found |= unmet || (wait.condition == EFFECT && acts());
     });
-    found
+    verdicts
+}
+
+fn is_true_of<C: Conduct>(wait: &Wait, rule: &Rule<C>, case: &Case<'_, C>) -> bool {
+    if wait.condition == EFFECT {
+        // What was done has not taken effect as long as it would be done again.
+        return rule.deed.is_some() && rule.first_unmet(case).is_none();
+    }
+    let needs = rule.needs.iter().filter(|need| need.condition == wait.condition);
+    needs.filter_map(|need| (need.unmet)(case)).any(|unmet| unmet.whom.includes(&wait.whom))
 }
 
 /// Every rule that applies, bucket by bucket, in the order in which they are declared.

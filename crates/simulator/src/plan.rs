@@ -291,6 +291,9 @@ impl Plan {
             plan.read_percent = 94;
             plan.upkeep = 2 * SECOND;
             plan.keys = plan.keys.min(2);
+            if !calm {
+                plan.faults = plan.faults.with(Fault::WallJump).with(Fault::FalseAlarm);
+            }
         }
         // Dice of their own, so that all other seeds draw what they always drew.
         let mut rng = Rng::new(seed ^ 0x1a26e);

@@ -34,6 +34,7 @@ impl<C: Conduct> Rule<C> {
             Self::BEFORE_THE_READ[1],
             Self::BEFORE_THE_READ[2],
             Self::BEFORE_THE_READ[3],
+            Self::BEFORE_THE_READ[4],
             Need {
                 condition: "a linearizable read shows the same government",
                 because: "this node may be named again by a blueprint that it has not seen",
@@ -46,7 +47,7 @@ impl<C: Conduct> Rule<C> {
         }),
     };
 
-    const BEFORE_THE_READ: [Need<C>; 4] = [
+    const BEFORE_THE_READ: [Need<C>; 5] = [
         Need {
             condition: "the grace time has passed",
             because: "what is erased forgets what it granted, and a plan may yet be undone",
@@ -56,6 +57,11 @@ impl<C: Conduct> Rule<C> {
             condition: "every present member has echoed an epoch at or past the one that dropped it",
             because: "a member that has not seen the government that dropped us might still need our copy",
             unmet: unechoed,
+        },
+        Need {
+            condition: "a present member holds it",
+            because: "if all of them are lost, ours is the last copy",
+            unmet: unheld,
         },
         Need {
             condition: "no child that is registered here must still be made of it",
@@ -106,6 +112,28 @@ fn unechoed<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
     let read = case.fresh_read().map(silent).unwrap_or_default();
     let nodes = silent(case.situation.blueprint).into_iter().chain(read);
     Unmet::on_nodes(nodes, |nodes| format!("the echo of epoch {} from {}", epoch.0, list(nodes)))
+}
+
+/// Departed members hold nobody up, so the echo alone would be no proof: 1. n3 is dropped, n1 and n2 are the members; 2. both depart;
+/// 3. n3 sees that nobody is left who must echo, and erases what may be all that is left when n1 and n2 never return.
+fn unheld<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
+    let bucket = case.bucket_id();
+    let directory = case.situation.directory;
+    let members: alloc::vec::Vec<_> = case.government?.members().collect();
+    let holds = |member: &blueprint::Member| {
+        let row = directory.row(member.node, bucket);
+        case.is_present(member.node)
+            && directory.is_reachable(member.node)
+            && row.is_some_and(|row| row.incarnation == member.incarnation)
+    };
+    if members.iter().any(holds) {
+        return None;
+    }
+    let nodes = members.iter().map(|m| m.node);
+    Unmet::on_nodes(nodes, |nodes| {
+        let one = if nodes.len() > 1 { "one of " } else { "" };
+        format!("{one}{} to be present and to say that it holds the bucket", list(nodes))
+    })
 }
 
 fn fork_owed<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {

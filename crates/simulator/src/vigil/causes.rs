@@ -20,6 +20,12 @@ pub(super) struct Causes {
     pub(super) deaf: bool,
 }
 
+#[derive(Default)]
+struct Said<'a> {
+    nodes: Vec<(NodeId, &'a Wait)>,
+    coordinators: Vec<(Subject, Until)>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Disorder {
     Unserved(BucketId),
@@ -36,9 +42,11 @@ impl<C: Conduct> World<C> {
     pub(super) fn look_for_causes(&mut self) -> Verdict {
         let mut unnamed = BTreeMap::new();
         let (mut seen, mut named) = (0, 0);
-        for disorder in self.disorders() {
+        let disorders = self.disorders();
+        let said = if disorders.is_empty() { Said::default() } else { self.said() };
+        for disorder in disorders {
             seen += 1;
-            if self.has_cause(disorder) {
+            if self.has_cause(disorder, &said) {
                 named += 1;
                 continue;
             }
@@ -96,17 +104,24 @@ impl<C: Conduct> World<C> {
         phaser.is_some_and(|p| p.me() == government.primary && p.leads() == Some((government.term, true)))
     }
 
-    /// Does anybody who is awake say a word about it?
-    fn has_cause(&self, disorder: Disorder) -> bool {
+    /// What is said by whoever is awake.
+    fn said(&self) -> Said<'_> {
+        let mut said = Said::default();
         #[cfg(test)]
         if self.vigil.causes.deaf {
-            return false;
+            return said;
         }
-        let awake = self.hosts.iter().filter(|h| h.responds(self.time)).filter_map(|h| Some((h.id, h.node()?)));
-        awake.into_iter().any(|(id, node)| {
-            let by_node = node.waits().any(|s| is_specific(&s.wait) && self.explains(disorder, id, &s.wait));
-            by_node || node.coordinator().waits().iter().any(|w| self.explains_too(disorder, w.about, &w.until))
-        })
+        for host in self.hosts.iter().filter(|h| h.responds(self.time)) {
+            let Some(node) = host.node() else { continue };
+            said.nodes.extend(node.waits().map(|s| (host.id, &s.wait)).filter(|(_, wait)| is_specific(wait)));
+            said.coordinators.extend(node.coordinator().waits().into_iter().map(|w| (w.about, w.until)));
+        }
+        said
+    }
+
+    fn has_cause(&self, disorder: Disorder, said: &Said<'_>) -> bool {
+        said.nodes.iter().any(|(by, wait)| self.explains(disorder, *by, wait))
+            || said.coordinators.iter().any(|(about, until)| self.explains_too(disorder, *about, until))
     }
 
     fn explains(&self, disorder: Disorder, by: NodeId, wait: &Wait) -> bool {

@@ -18,7 +18,7 @@ use reactor::{BucketRow, Directory, NodeRow, Part, Sighting, Standing, Wait};
 
 use super::NEWS;
 use crate::host::Host;
-use crate::plan::{MILLI, SECOND};
+use crate::plan::SECOND;
 use crate::world::{Verdict, World, fail};
 
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ enum Claim {
 /// A coordinator asks everybody in each round, four times a second, and misses whoever is silent for six.
 const ROUNDS: u64 = 3 * SECOND;
 /// No node is judged more often than this: a wait that is over sooner is nobody's concern.
-const PAUSE: u64 = 500 * MILLI;
+const PAUSE: u64 = SECOND;
 
 impl<C: Conduct> World<C> {
     pub(super) fn judge_waits(&mut self, host: usize, lane: u16) -> Verdict {
