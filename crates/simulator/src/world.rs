@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use blueprint::{
-    Blueprint, BucketId, Change, Command as Proposal, Conduct, Fate, KeyspaceId, LaneId, Member, MetaCommand, NodeId,
+    Blueprint, BucketId, Change, Command as Proposal, Conduct, KeyspaceId, LaneId, Member, MetaCommand, NodeId,
     Succession,
 };
 use node::{
@@ -716,12 +716,12 @@ impl<C: Conduct> World<C> {
         {
             return Ok(()); // lost, again and again: a child may live long before the blueprint hears of it
         }
-        // A primary that wants to be rid of a straggler, and whose disk is gone when its word arrives: the straggler was the last copy.
-        let last_words = |command: &Proposal| {
-            matches!(command, Proposal::Succeed { change: Change::Dismiss { fate: Fate::Stalled, .. }, .. })
-        };
+        // Whoever wants to be rid of a copy believes that others have it. Were their disks wiped a moment ago, that word is lost on its
+        // way: what was sent away would be the last copy, and nothing but a repair by hand would bring the bucket back.
+        let dismisses =
+            |command: &Proposal| matches!(command, Proposal::Succeed { change: Change::Dismiss { .. }, .. });
         if let MetaCommand::Change(command) = &command
-            && (from.is_none() || last_words(command))
+            && (from.is_none() || dismisses(command))
             && self.would_orphan(command)
         {
             return Ok(());
