@@ -49,10 +49,10 @@ pub struct Reported {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reports {
     by: BTreeMap<CoordinatorId, Reported>,
-    /// All of them were too old for a while, which says more about the meta group than about the coordinators.
+    /// Most of them were too old at once, which says more about the meta group than about the coordinators.
     lapsed: bool,
-    /// After that nobody departs before this: 1. the meta group stalls, and all reports die; 2. it goes on, and the first to
-    /// report is the one that hears nobody. For a moment it is all that are alive.
+    /// After that nobody departs before this: 1. the meta group stalls, and most reports die; 2. it goes on, and the first to
+    /// report is the one that hears nobody. For a moment it is most of those that are alive.
     settled_at: Instant,
 }
 
@@ -92,9 +92,9 @@ impl Reports {
 
     /// Forgets what no longer counts.
     pub(crate) fn expire(&mut self, now: Instant) {
-        let some = !self.by.is_empty();
+        let before = self.by.len();
         self.by.retain(|_, reported| reported.good_until > now);
-        self.lapsed |= some && self.by.is_empty();
+        self.lapsed |= self.by.len() < before - self.by.len();
     }
 
     pub(crate) fn is_full_for(&self, coordinator: CoordinatorId) -> bool {
@@ -114,7 +114,9 @@ impl Reports {
         true
     }
 
+    /// Nobody speaks of it any more, and it has no say: a node's coordinator bears its number.
     pub(crate) fn forget_node(&mut self, node: NodeId) {
+        self.by.remove(&CoordinatorId(node.0));
         for reported in self.by.values_mut() {
             reported.silent.remove(&node);
         }

@@ -34,8 +34,10 @@ pub struct Desk<C> {
     /// The registrar has something to send with the next flush.
     pub(crate) flush_directory: bool,
     pub(crate) directory_steps: u64,
-    /// The lanes have not seen it as it is now.
+    /// It is not as it was when the lanes were last looked after.
     pub(crate) directory_changed: bool,
+    /// Which lanes are to be sent it, and when each was sent it last. One that hangs gets no second one: it would pile up copies.
+    owed: Vec<(bool, Instant)>,
     pub(crate) coordinator: Coordinator<C>,
     /// Counts the coordinator's reads of the meta group.
     pub(crate) asked: u64,
@@ -60,6 +62,7 @@ impl<C: Conduct> Desk<C> {
             flush_directory: false,
             directory_steps: 0,
             directory_changed: false,
+            owed: vec![(false, Instant::ZERO); usize::from(lanes)],
             coordinator: Coordinator::recover(config.coordinator_of(id), seed, now),
             registrar: Registrar::recover(config.directory.clone(), life, &registrar::Durable::default(), now),
             asked: 0,
@@ -201,8 +204,11 @@ impl<C: Conduct> Desk<C> {
         if now >= self.upkeep_at {
             self.upkeep_at = now + self.config.upkeep;
             self.look_around();
-            if std::mem::take(&mut self.directory_changed) {
-                for to in self.stations() {
+            let changed = std::mem::take(&mut self.directory_changed);
+            for (to, ((owed, sent), heard)) in self.stations().zip(self.owed.iter_mut().zip(&self.heard)) {
+                *owed |= changed;
+                if *owed && *heard >= *sent {
+                    (*owed, *sent) = (false, now);
                     out.push(Output::Mail { to, mail: Mail::Directory(Arc::clone(&self.directory)) });
                 }
             }

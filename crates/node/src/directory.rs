@@ -130,7 +130,18 @@ impl<C: Conduct> Desk<C> {
         for node in removed {
             Arc::make_mut(&mut self.directory).forget(node);
         }
-        let peers: Vec<(NodeId, bool)> = self.registrar.peers().collect();
+        let peers: BTreeMap<NodeId, bool> = self.registrar.peers().collect();
+        // Who departed is nobody's peer, and what its rows say of its replicas may not be true of its next life.
+        let away = self
+            .directory
+            .iter()
+            .filter(|(node, s)| !peers.contains_key(node) && (s.reachable || !s.buckets.is_empty()));
+        for node in away.map(|(node, _)| node).collect::<Vec<_>>() {
+            self.directory_changed = true;
+            let sighting = Arc::make_mut(&mut self.directory).sighting_mut(node);
+            sighting.reachable = false;
+            sighting.buckets.clear();
+        }
         for (peer, reachable) in peers {
             if self.directory.is_reachable(peer) != reachable {
                 self.directory_changed = true;

@@ -10,6 +10,7 @@ use blueprint::{
 use phaser::{Durable, Envelope, Event, Record};
 use reactor::coordinator::{self, Order};
 use reactor::{BucketRow, Directory};
+use serde::{Deserialize, Serialize};
 use values::{Command, Reply};
 
 /// A part of a node that runs by itself, and hears of the others only by mail.
@@ -36,7 +37,7 @@ pub struct RequestId(pub u64);
 pub struct BatchId(pub u64);
 
 /// A request that was passed on to another node: by which lane, and which of its requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HopId {
     pub lane: u16,
     pub number: u64,
@@ -184,7 +185,7 @@ pub struct Answered {
     pub answer: Answer,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Answer {
     Reply(Reply),
     /// Somebody else leads this slot.
@@ -197,7 +198,8 @@ pub enum Answer {
     Uncertain,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Postcard numbers the variants: new ones go to the end, or nodes of two versions misunderstand each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PeerMessage {
     Bucket {
         bucket: BucketId,

@@ -73,6 +73,9 @@ impl Config {
         if self.margin * 25 < self.lease {
             return Err("margin must be at least 4% of lease: that is how far the rates of two clocks may drift apart");
         }
+        if self.retry < self.beacon {
+            return Err("retry must be at least beacon: what is repeated goes with a tick");
+        }
         if self.stall < self.lease {
             return Err("stall must be at least lease: a secondary is not slow before its lease has run out");
         }
@@ -91,9 +94,9 @@ impl Config {
         Instant((now.0 / beacon + 1).saturating_mul(beacon))
     }
 
-    /// What is repeated goes with a tick, so half of one early is in time: a tick that woke late must not cost another one.
+    /// What is repeated goes with a tick, so a little early is in time: a tick that woke late must not cost another one.
     pub(crate) fn retry_after(&self) -> Duration {
-        self.retry.saturating_sub(self.beacon / 2)
+        self.retry.saturating_sub(self.beacon / 10)
     }
 
     /// How long whoever granted a lease must not reign.

@@ -37,7 +37,7 @@ pub(crate) struct Census {
     /// How many candidates each node is catching up with. Only where there is somebody to fill them: a bucket that nobody leads
     /// would hold up the recovery of all others.
     candidates: BTreeMap<NodeId, usize>,
-    /// Buckets that have fewer copies than wanted, and a primary that is present, in their order.
+    /// Buckets that have fewer copies than wanted, a primary that is present, and a node for one more, in their order.
     short: Vec<BucketId>,
     /// What was decided in this very reaction.
     planned: RefCell<BTreeMap<NodeId, usize>>,
@@ -54,9 +54,9 @@ impl Census {
             let wanted =
                 blueprint.buckets.get(&id).and_then(|b| blueprint.keyspaces.get(&b.keyspace)).map(|k| k.replicas);
             let copies = government.size() + government.candidates.len();
-            if wanted.is_some_and(|wanted| copies < usize::from(wanted))
-                && blueprint.is_present(government.primary.node)
-            {
+            let free = || blueprint.nodes.keys().any(|n| blueprint.is_present(*n) && government.named(*n).is_none());
+            let short = wanted.is_some_and(|wanted| copies < usize::from(wanted));
+            if short && blueprint.is_present(government.primary.node) && free() {
                 census.short.push(id);
             }
             let is_led = may_lead(situation, government.primary, id);

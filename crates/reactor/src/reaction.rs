@@ -135,7 +135,7 @@ fn walk<C: Conduct>(situation: &Situation<'_>, mut visit: impl FnMut(&Rule<C>, &
         }
     };
     visit_case(About::Node, &Case::of_node(situation, &census));
-    if situation.blueprint.epoch < situation.epoch {
+    if situation.blueprint.epoch < situation.newest() {
         return; // R11: old news are no news
     }
     let buckets: BTreeSet<BucketId> = situation.replicas.keys().copied().chain(situation.described()).collect();

@@ -38,6 +38,11 @@ impl Situation<'_> {
         self.ahead.get(&bucket.family()).copied().unwrap_or(self.epoch)
     }
 
+    /// The newest epoch acted on for any of its buckets: what is older is ignored (R11).
+    pub(crate) fn newest(&self) -> Epoch {
+        self.ahead.values().copied().fold(self.epoch, Epoch::max)
+    }
+
     /// The buckets of this lane that the blueprint describes.
     pub(crate) fn described(&self) -> impl Iterator<Item = BucketId> {
         self.blueprint.buckets.keys().copied().filter(|bucket| self.lane.holds(*bucket))

@@ -35,6 +35,7 @@ fn known_by(until: &Until) -> &'static str {
         Until::EveryoneWasAsked { .. } => "everyone was asked afresh",
         Until::MetaAnswers => "the meta group answers",
         Until::SilentToMost { .. } => "is silent to most coordinators",
+        Until::ReportsSettled => "had run out at once",
         Until::HeardByMost { .. } => "is heard by most coordinators",
         Until::NameIsFree { .. } => "is free (",
         Until::SuccessorAnswers { among, .. } if among.is_empty() => "nobody else has it all",
@@ -51,12 +52,13 @@ fn known_by(until: &Until) -> &'static str {
     }
 }
 
-fn one_of_each() -> [Until; 16] {
+fn one_of_each() -> [Until; 17] {
     let (node, primary) = (NodeId(1), NodeId(2));
     [
         Until::EveryoneWasAsked { open: vec![node] },
         Until::MetaAnswers,
         Until::SilentToMost { node, reporting: 1, alive: 2 },
+        Until::ReportsSettled,
         Until::HeardByMost { node, reporting: 1, alive: 2 },
         Until::NameIsFree { node, by: primary },
         Until::SuccessorAnswers { primary, among: vec![] },

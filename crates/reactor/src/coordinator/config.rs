@@ -52,8 +52,11 @@ impl Config {
         if self.patience < 2 * self.period + self.late {
             return Err("patience must be at least late and two periods: a lost probe must not make anybody silent");
         }
-        if self.lifetime <= self.refresh + 2 * self.period {
-            return Err("lifetime must be above refresh and two periods: a coordinator in good health counts as alive");
+        // The clock that a lone coordinator reads is that of its own last report.
+        if self.lifetime <= 2 * self.refresh + 2 * self.period {
+            return Err(
+                "lifetime must be above two of refresh and two periods: a coordinator in good health counts as alive",
+            );
         }
         Ok(())
     }

@@ -6,7 +6,7 @@
 //! then. So it does not matter who dies, nor whether all of those on duty die at once; and when two differ about who is alive, a
 //! few too many are on duty for a while, which is harmless.
 
-use blueprint::{Conduct, CoordinatorId, Instant};
+use blueprint::{Conduct, CoordinatorId, Instant, NodeId, NodeState};
 
 use super::push::Pushes;
 use super::turns::Turns;
@@ -79,10 +79,18 @@ impl<C: Conduct> Coordinator<C> {
         // 1. Everyone on duty dies at once. 2. Nobody says anything to the meta group any more, so its clock stands still, and their
         // reports would count for ever.
         let stands_still = now.since(self.duty.clock.1) > self.config.lifetime;
-        let alive = |id: &CoordinatorId| *id != me && !stands_still;
-        let others = self.state.reports.coordinators().filter(alive);
         let blueprint = &self.state.blueprint;
+        // Whoever runs in a node that departed is cut off from most, and would keep on saying that these are silent. One that runs by
+        // itself bears no node's number.
+        let gone =
+            |id: CoordinatorId| blueprint.nodes.get(&NodeId(id.0)).is_some_and(|n| n.state == NodeState::Departed);
+        let alive = |id: &CoordinatorId| *id != me && !stands_still && !gone(*id);
+        let mut others = self.state.reports.coordinators().filter(alive);
         let present = || blueprint.nodes.keys().copied().filter(|node| blueprint.is_present(*node));
+        if gone(me) {
+            self.duty.short_since = None;
+            return others.next().is_none();
+        }
         if present().count() <= wanted {
             return true;
         }

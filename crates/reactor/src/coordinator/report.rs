@@ -101,10 +101,12 @@ impl<C: Conduct> Coordinator<C> {
             if !self.watch.misses(node, now) {
                 continue;
             }
-            let agreed = state.reports.is_silent_to_most(node) && state.reports.is_settled(state.clock);
-            if agreed || C::breaks(Breach::StaleCoordinatorDeparts) {
+            let (agreed, settled) = (state.reports.is_silent_to_most(node), state.reports.is_settled(state.clock));
+            if agreed && settled || C::breaks(Breach::StaleCoordinatorDeparts) {
                 departing.insert(node);
                 self.ask_for(now, node, Command::Depart { node }, out);
+            } else if agreed {
+                self.wait(now, Subject::Node(node), Until::ReportsSettled);
             } else {
                 let (reporting, alive) = (state.reports.reporting(node), state.reports.alive());
                 self.wait(now, Subject::Node(node), Until::SilentToMost { node, reporting, alive });

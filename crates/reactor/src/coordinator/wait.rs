@@ -40,6 +40,8 @@ pub enum Until {
         reporting: usize,
         alive: usize,
     },
+    /// Most reports died at once: who is alive has yet to say so.
+    ReportsSettled,
     HeardByMost {
         node: NodeId,
         reporting: usize,
@@ -105,7 +107,11 @@ impl Until {
             Self::NameIsFree { by, .. } => Vec::from([*by]),
             Self::PrimaryHolds { primary, .. } | Self::Registered { primary, .. } => Vec::from([*primary]),
             Self::Seated { node, primary } | Self::Leads { node, primary } => Vec::from([*primary, *node]),
-            Self::MetaAnswers | Self::EnoughMembers { .. } | Self::Accepted { .. } | Self::Resumed => Vec::new(),
+            Self::MetaAnswers
+            | Self::ReportsSettled
+            | Self::EnoughMembers { .. }
+            | Self::Accepted { .. }
+            | Self::Resumed => Vec::new(),
         }
     }
 }
@@ -131,6 +137,9 @@ impl fmt::Display for Until {
             Self::MetaAnswers => write!(f, "the meta group answers"),
             Self::SilentToMost { node, reporting, alive } => {
                 write!(f, "{node} is silent to most coordinators ({reporting} of {alive} say so)")
+            }
+            Self::ReportsSettled => {
+                write!(f, "every coordinator has had the time to report again: the reports of most had run out at once")
             }
             Self::HeardByMost { node, reporting, alive } => {
                 write!(f, "{node} is heard by most coordinators ({reporting} of {alive} do not hear it)")

@@ -122,7 +122,9 @@ fn unheld<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
     let members: alloc::vec::Vec<_> = case.government?.members().collect();
     let holds = |member: &blueprint::Member| {
         let row = directory.row(member.node, bucket);
+        let read = case.fresh_read();
         case.is_present(member.node)
+            && read.is_none_or(|read| read.is_present(member.node))
             && directory.is_reachable(member.node)
             && row.is_some_and(|row| row.incarnation == member.incarnation)
     };

@@ -16,7 +16,7 @@ impl<C: Conduct> Rule<C> {
         name: "newest",
         text: "A blueprint older than the newest acted on is ignored (R11).",
         about: About::Node,
-        when: |case| case.situation.blueprint.epoch < case.situation.epoch.max(Epoch(1)),
+        when: |case| case.situation.blueprint.epoch < case.situation.newest().max(Epoch(1)),
         needs: &[Need {
             condition: "the blueprint is at or past the epoch acted on",
             because: "what was decided since must not be undone by old news",
@@ -149,7 +149,7 @@ impl<C: Conduct> Rule<C> {
 }
 
 fn old_news<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
-    let (here, epoch) = (case.situation.blueprint.epoch, case.situation.epoch);
+    let (here, epoch) = (case.situation.blueprint.epoch, case.situation.newest());
     let lacks = match (here, epoch) {
         (Epoch(0), Epoch(0)) => "its first blueprint".into(),
         (Epoch(0), _) => format!("a blueprint at or past {epoch}: there is none yet"),

@@ -24,6 +24,8 @@ pub(super) struct Causes {
 struct Said<'a> {
     nodes: Vec<(NodeId, &'a Wait)>,
     coordinators: Vec<(Subject, Until)>,
+    /// Some coordinator on duty does not wait for the meta group: it could tell others what is new.
+    informed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,13 +116,19 @@ impl<C: Conduct> World<C> {
         for host in self.hosts.iter().filter(|h| h.responds(self.time)) {
             let Some(node) = host.node() else { continue };
             said.nodes.extend(node.waits().map(|s| (host.id, &s.wait)).filter(|(_, wait)| is_specific(wait)));
-            said.coordinators.extend(node.coordinator().waits().into_iter().map(|w| (w.about, w.until)));
+            let waits = node.coordinator().waits();
+            let cut_off = waits.iter().any(|w| w.until == Until::MetaAnswers);
+            said.informed |= node.coordinator().is_on_duty() && !cut_off;
+            said.coordinators.extend(waits.into_iter().map(|w| (w.about, w.until)));
         }
         said
     }
 
     fn has_cause(&self, disorder: Disorder, said: &Said<'_>) -> bool {
-        said.nodes.iter().any(|(by, wait)| self.explains(disorder, *by, wait))
+        // Nobody knows what is newest.
+        let uninformed = matches!(disorder, Disorder::Behind(_)) && !said.informed && !said.coordinators.is_empty();
+        uninformed
+            || said.nodes.iter().any(|(by, wait)| self.explains(disorder, *by, wait))
             || said.coordinators.iter().any(|(about, until)| self.explains_too(disorder, *about, until))
     }
 

@@ -142,6 +142,7 @@ impl<C: Conduct> World<C> {
             Until::SilentToMost { node, .. } => {
                 blueprint.is_present(*node) && !answers(*node) && !reports.is_silent_to_most(*node)
             }
+            Until::ReportsSettled => !reports.is_settled(self.meta.state.clock),
             Until::HeardByMost { node, .. } => !blueprint.is_present(*node) && !reports.is_heard_by_most(*node),
             Until::NameIsFree { node, by } => {
                 let name = blueprint.nodes.get(node).map(|n| &n.name);
