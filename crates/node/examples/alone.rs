@@ -34,7 +34,7 @@ fn main() {
         Node::<Honest>::recover(id, &Config::default(), 1, NodeDurable::default(), life, now, &mut Vec::new());
     let lane = Station::Lane(0);
     let key = Bytes::from_static(b"greeting");
-    let set = Command::Set { key: key.clone(), value: Bytes::from_static(b"hello"), ttl: None };
+    let set = Command::set(key.clone(), Bytes::from_static(b"hello"), None);
     let mut inputs =
         VecDeque::from([(lane, Input::Wall { micros: 1 }), (Station::Desk, Input::Blueprint(Arc::new(blueprint)))]);
     let mut asked = 0;
@@ -63,8 +63,7 @@ fn main() {
             let (request, door) = (RequestId(asked), Door::Any);
             match asked {
                 0 => inputs.push_back((lane, Input::Client { request, command: set.clone(), door })),
-                1 => inputs
-                    .push_back((lane, Input::Client { request, command: Command::Get { key: key.clone() }, door })),
+                1 => inputs.push_back((lane, Input::Client { request, command: Command::get(key.clone()), door })),
                 _ => return,
             }
         }

@@ -113,8 +113,16 @@ impl<C: Conduct> Desk<C> {
         &self.blueprint
     }
 
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    pub fn coordinator(&self) -> &Coordinator<C> {
+        &self.coordinator
+    }
+
     /// What the lanes said of their replicas.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = (BucketId, &BucketRow)> {
+    pub fn rows(&self) -> impl Iterator<Item = (BucketId, &BucketRow)> {
         self.rows.iter().flatten().map(|(bucket, row)| (*bucket, row))
     }
 

@@ -250,7 +250,7 @@ impl PeerMessage {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum NodeRecord {
     /// The newest epoch that a lane acts on (R11).
     Epoch {
@@ -285,7 +285,7 @@ pub struct LaneDurable {
 }
 
 /// A replica that is no more: under which incarnation it was here, and where its log began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lost {
     pub incarnation: Incarnation,
     pub origin: Position,

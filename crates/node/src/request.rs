@@ -3,7 +3,7 @@
 use blueprint::{Breach, BucketId, Conduct, Instant, KeyspaceId, LaneId, NodeId, Slot};
 use bytes::Bytes;
 use phaser::{Refusal, Ticket};
-use values::{Command, Read, Reply};
+use values::{Command, NoSlot, Read, Reply, slot_of};
 
 use crate::io::{Answer, Door, HopId, Origin, Output, Passed, PeerMessage, RequestId};
 use crate::lane::{FollowUp, Lane};
@@ -39,7 +39,7 @@ impl Pending {
     }
 
     fn reap(home: u16, key: Bytes, then: Option<Box<Self>>) -> Self {
-        Self { origin: None, command: Command::Reap { key }, hops: 0, door: Door::Any, home, then }
+        Self { origin: None, command: Command::reap(key), hops: 0, door: Door::Any, home, then }
     }
 }
 
@@ -61,7 +61,10 @@ impl<C: Conduct> Lane<C> {
 
     /// To whoever leads the slot, as far as this node knows.
     pub(crate) fn route(&mut self, now: Instant, mut pending: Pending, out: &mut Vec<Output>) {
-        let slot = pending.command.slot();
+        let slot = match pending.command.slot() {
+            Ok(slot) => slot,
+            Err(why) => return self.refuse(&pending, why, out),
+        };
         let bucket = self.leading(slot).or_else(|| self.named_primary_here(slot));
         if let Some(bucket) = bucket {
             return self.submit(now, bucket, slot, pending, out);
@@ -84,6 +87,13 @@ impl<C: Conduct> Lane<C> {
             (Some(_) | None, _) => Answer::TryAgain,
         };
         self.answer(pending.home, origin, answer, out);
+    }
+
+    /// It belongs to no bucket: nothing that a node can do for it.
+    fn refuse(&mut self, pending: &Pending, why: NoSlot, out: &mut Vec<Output>) {
+        if let Some(origin) = pending.origin {
+            self.answer(pending.home, origin, Answer::Reply(why.into()), out);
+        }
     }
 
     fn leading(&self, slot: Slot) -> Option<BucketId> {
@@ -195,7 +205,7 @@ impl<C: Conduct> Lane<C> {
     ) {
         let Some(pending) = self.requests.remove(&ticket) else { return };
         let Some(replica) = self.replicas.get(&bucket) else { return };
-        let slot = pending.command.slot();
+        let Ok(slot) = pending.command.slot() else { return }; // it came here by its slot
         let read = match replica.tables.get(slot) {
             Some(table) => table.read(clock, &pending.command),
             None => values::Table::new().read(clock, &pending.command),
@@ -248,12 +258,12 @@ impl<C: Conduct> Lane<C> {
             if replica.phaser.leads().is_some_and(|(_, serving)| serving) {
                 let clock = replica.phaser.data_clock(now);
                 let keys = replica.tables.iter().flat_map(|(_, table)| table.expired(clock, self.config.reap_batch));
-                expired.extend(keys.take(self.config.reap_batch).map(|key| (*bucket, key)));
+                expired.extend(keys.take(self.config.reap_batch).map(|key| (*bucket, slot_of(&key), key)));
             }
         }
-        for (bucket, key) in expired {
+        for (bucket, slot, key) in expired {
             let pending = Pending::reap(self.lane.number, key, None);
-            self.submit(now, bucket, pending.command.slot(), pending, out);
+            self.submit(now, bucket, slot, pending, out);
         }
     }
 }

@@ -120,7 +120,7 @@ fn town() -> Arc<Blueprint> {
 /// A key of that lane, of two.
 fn key_of(lane: u16, blueprint: &Blueprint) -> Bytes {
     let of_lane = |key: &Bytes| {
-        let slot: Slot = Command::Get { key: key.clone() }.slot();
+        let slot: Slot = values::slot_of(key);
         let bucket = blueprint.bucket_of(KeyspaceId(1), slot).expect("all slots have a bucket").id;
         LaneId::of_bucket(bucket, 2).number == lane
     };
@@ -128,7 +128,7 @@ fn key_of(lane: u16, blueprint: &Blueprint) -> Bytes {
 }
 
 fn set(key: &Bytes) -> Command {
-    Command::Set { key: key.clone(), value: Bytes::from_static(b"v"), ttl: None }
+    Command::set(key.clone(), Bytes::from_static(b"v"), None)
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_read_is_judged_by_the_lane_that_evaluated_it() {
     small.flush(Station::Lane(0));
     small.settle();
     small.left.clear();
-    small.ask(0, 2, Command::Get { key: key.clone() });
+    small.ask(0, 2, Command::get(key.clone()));
     small.flush(Station::Lane(0));
     small.settle();
     let [(station, Output::Read { origin, home, answer, .. })] = &small.left[..] else {
@@ -180,7 +180,7 @@ fn a_read_is_judged_by_the_lane_that_evaluated_it() {
 
     // Its lease ran out meanwhile: it starts over, and is still an answer for lane 0.
     small.left.clear();
-    let (origin, command) = (Origin::Client(RequestId(2)), Command::Get { key });
+    let (origin, command) = (Origin::Client(RequestId(2)), Command::get(key));
     small.step(Station::Lane(1), Input::Late { origin, home: 0, command });
     assert!(matches!(&small.left[..], [(Station::Lane(1), Output::Read { home: 0, .. })]), "{:?}", small.left);
 }

@@ -55,6 +55,11 @@ impl Log {
         self.entries.last().map_or(self.base_clock, |e| e.clock)
     }
 
+    /// The clock of the entry at the base.
+    pub fn base_clock(&self) -> u64 {
+        self.base_clock
+    }
+
     /// The clock of what stands at `index`, which must be held.
     pub(crate) fn clock_at(&self, index: Index) -> u64 {
         self.get(index).map_or(self.base_clock, |e| e.clock)
@@ -125,7 +130,7 @@ impl Log {
     }
 
     /// Could these follow `previous`, in a message of `term`? Nothing from outside may reach an assert.
-    pub(crate) fn well_formed(previous: Position, entries: &[Entry], term: Term) -> bool {
+    pub fn well_formed(previous: Position, entries: &[Entry], term: Term) -> bool {
         let mut before = previous;
         for entry in entries {
             if entry.at.index.0 >= MOST_INDEX

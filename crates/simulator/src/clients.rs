@@ -1,13 +1,14 @@
 //! The workload: clients that set, read, count and append, follow redirects, and repeat only what is safe to repeat (R12).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use blueprint::Conduct;
 use bytes::Bytes;
+use history::{Call, History, Operation, Outcome, Seen};
 use node::{Answer, Door, RequestId};
 use values::{Command, Connection, Reply};
 
-use crate::history::{Call, History, Operation, Outcome, Seen};
 use crate::plan::{MILLI, Plan, SECOND};
 use crate::rng::Rng;
 use crate::world::{Event, World};
@@ -150,9 +151,9 @@ impl Clients {
     fn read(&mut self, key: u32) -> (u32, Call, Command) {
         let name = Self::key_bytes(key);
         match Kind::of(key) {
-            Kind::Register | Kind::Fleeting => (key, Call::Read, Command::Get { key: name }),
-            Kind::Counter => (key, Call::Count, Command::Get { key: name }),
-            Kind::List => (key, Call::Range, Command::Range { key: name }),
+            Kind::Register | Kind::Fleeting => (key, Call::Read, Command::get(name)),
+            Kind::Counter => (key, Call::Count, Command::get(name)),
+            Kind::List => (key, Call::Range, Command::lrange(name, 0, -1)),
         }
     }
 
@@ -162,21 +163,20 @@ impl Clients {
         let value = self.next_value;
         let bytes = Bytes::from(value.to_string());
         let (call, command) = match Kind::of(key) {
-            Kind::Register if self.rng.percent(10) => (Call::Delete, Command::Del { key: name }),
-            Kind::Register => (Call::Write { value, ttl: None }, Command::Set { key: name, value: bytes, ttl: None }),
+            Kind::Register if self.rng.percent(10) => (Call::Delete, Command::del(name)),
+            Kind::Register => (Call::Write { value, ttl: None }, Command::set(name, bytes, None)),
             Kind::Fleeting => {
                 let ttl = self.rng.percent(70).then(|| self.rng.range(200, 2500) * MILLI);
-                (Call::Write { value, ttl }, Command::Set { key: name, value: bytes, ttl })
+                (Call::Write { value, ttl }, Command::set(name, bytes, ttl.map(Duration::from_micros)))
             }
-            Kind::Counter => (Call::Incr, Command::Incr { key: name, by: 1 }),
-            Kind::List => (Call::Push { item: value }, Command::Push { key: name, item: bytes }),
+            Kind::Counter => (Call::Incr, Command::incr_by(name, 1)),
+            Kind::List => (Call::Push { item: value }, Command::rpush(name, bytes)),
         };
         if self.rng.percent(50) {
             let shared = client / 2;
             self.numbers[shared] += 1;
             let connection = Connection { id: shared as u64 + 1, expires: u64::MAX / 2 };
-            let series = Command::Series { connection, number: self.numbers[shared], command: Box::new(command) };
-            return (key, call, series);
+            return (key, call, command.in_series(connection, self.numbers[shared]));
         }
         (key, call, command)
     }
@@ -197,16 +197,16 @@ impl Clients {
 
 fn seen(call: &Call, reply: &Reply) -> Option<Seen> {
     let number = |bytes: &Bytes| std::str::from_utf8(bytes).ok()?.parse::<u64>().ok();
+    let item = |reply: &Reply| if let Reply::Value(bytes) = reply { number(bytes) } else { None };
     Some(match (call, reply) {
         (_, Reply::Ok) => Seen::Done,
         (_, Reply::Nil) => Seen::Nil,
         (Call::Count, Reply::Value(bytes)) => Seen::Number(number(bytes)? as i64),
         (_, Reply::Value(bytes)) => Seen::Value(number(bytes)?),
         (_, Reply::Number(n)) => Seen::Number(*n),
-        (_, Reply::Items(items)) => Seen::Items(items.iter().map(number).collect::<Option<_>>()?),
-        (_, Reply::WrongType | Reply::NotANumber | Reply::Overflow | Reply::StaleSeries | Reply::ExpiredConnection) => {
-            return None;
-        }
+        (_, Reply::Array(items)) => Seen::Items(items.iter().map(item).collect::<Option<_>>()?),
+        // An error, or nothing that any of these calls should see.
+        _ => return None,
     })
 }
 
@@ -294,7 +294,7 @@ impl<C: Conduct> World<C> {
     fn doubt(&mut self, client: usize) {
         let at = self.time;
         let Some(doing) = &mut self.clients.clients[client].doing else { return };
-        let repeatable = matches!(doing.command, Command::Series { .. }) || !doing.command.is_write();
+        let repeatable = doing.command.series().is_some() || !doing.command.is_write();
         doing.doubtful |= doing.command.is_write();
         if repeatable {
             let hosts = self.hosts.len() as u64;

@@ -7,7 +7,6 @@ pub mod clients;
 pub mod conductor;
 pub mod explore;
 pub mod faults;
-pub mod history;
 pub mod host;
 pub mod hunt;
 pub mod meta;

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use blueprint::{Breach, Conduct};
 use serde::{Deserialize, Serialize};
 
-use crate::{Connection, Reply};
+use crate::{Connection, Reply, errors};
 
 /// Answers kept per connection and slot: more than a client reasonably has under way in one slot at a time.
 pub const REMEMBERED: usize = 128;
@@ -45,7 +45,7 @@ impl Sessions {
     /// The answer, if this number must not be executed.
     pub(crate) fn answer<C: Conduct>(&self, clock: u64, connection: Connection, number: u64) -> Option<Reply> {
         if clock >= connection.expires {
-            return Some(Reply::ExpiredConnection);
+            return Some(errors::expired_connection());
         }
         let session = self.connections.get(&(connection.expires, connection.id))?;
         if C::breaks(Breach::SessionsByHighestNumber) {
@@ -53,7 +53,7 @@ impl Sessions {
             return (number <= *highest).then(|| session.answers.get(&number).unwrap_or(newest).clone());
         }
         if number < session.lowest {
-            return Some(Reply::StaleSeries);
+            return Some(errors::stale_series());
         }
         session.answers.get(&number).cloned()
     }
@@ -118,11 +118,11 @@ mod tests {
         }
         executed(&mut sessions, 11); // between the smallest and the next: 10 is dropped
         for stale in [0, 9, 10] {
-            assert_eq!(sessions.answer::<Honest>(0, CONNECTION, stale), Some(Reply::StaleSeries));
+            assert_eq!(sessions.answer::<Honest>(0, CONNECTION, stale), Some(errors::stale_series()));
         }
         assert_eq!(sessions.answer::<Honest>(0, CONNECTION, 11), Some(Reply::Number(11)));
         executed(&mut sessions, 12); // 11 is dropped
-        assert_eq!(sessions.answer::<Honest>(0, CONNECTION, 11), Some(Reply::StaleSeries));
+        assert_eq!(sessions.answer::<Honest>(0, CONNECTION, 11), Some(errors::stale_series()));
     }
 
     /// A late number may be the very one that is dropped: it was executed once, and never is again.
@@ -133,7 +133,7 @@ mod tests {
             executed(&mut sessions, number * 10);
         }
         executed(&mut sessions, 5);
-        assert_eq!(sessions.answer::<Honest>(0, CONNECTION, 5), Some(Reply::StaleSeries));
+        assert_eq!(sessions.answer::<Honest>(0, CONNECTION, 5), Some(errors::stale_series()));
         assert_eq!(sessions.answer::<Honest>(0, CONNECTION, 10), Some(Reply::Number(10)));
         executed(&mut sessions, 6);
     }
@@ -149,12 +149,12 @@ mod tests {
         let repeat =
             |sessions: &Sessions, clock| sessions.answer::<Honest>(clock, Connection { id: 0, expires: 1000 }, 1);
         assert_eq!(repeat(&sessions, 999), Some(Reply::Ok));
-        assert_eq!(repeat(&sessions, 1000), Some(Reply::ExpiredConnection));
+        assert_eq!(repeat(&sessions, 1000), Some(errors::expired_connection()));
         sessions.forget_expired(1000);
         assert_eq!(sessions.connections.len(), 1, "two at a time");
         sessions.forget_expired(1000);
         assert!(sessions.is_empty());
-        assert_eq!(repeat(&sessions, 1000), Some(Reply::ExpiredConnection), "not executed again");
+        assert_eq!(repeat(&sessions, 1000), Some(errors::expired_connection()), "not executed again");
     }
 
     #[derive(Clone, Copy, Default)]

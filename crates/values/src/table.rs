@@ -2,24 +2,22 @@
 //!
 //! A key with an expiry is present until an *entry* at or past that time touches it: [`Table::execute`] takes it as absent and
 //! removes it, at the same log position on every member. A read has no log position, so it may not decide that a key is gone: it
-//! says [`Read::Expired`], and the caller has the key reaped first (R13).
-
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+//! says [`Read::Expired`], and the caller has the key reaped first (R13). Handlers never meet an expired key that their command
+//! names: both are settled here, before they run.
 
 use blueprint::Conduct;
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use crate::command::decode_all;
 use crate::fnv::Fnv;
+use crate::keys::{Keys, View};
+use crate::row::Handler;
 use crate::sessions::Sessions;
-use crate::{Command, Malformed, Reply, Stamp};
+use crate::{Command, Malformed, Reply, Series, Stamp};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    keys: BTreeMap<Bytes, Held>,
-    /// (expires, key) of exactly those in `keys` that expire. Not encoded: follows from `keys`.
-    expiries: BTreeSet<(u64, Bytes)>,
+    keys: Keys,
     sessions: Sessions,
 }
 
@@ -29,20 +27,6 @@ pub enum Read {
     Reply(Reply),
     /// This key is expired but still in the table: have it reaped, then read again (R13).
     Expired(Bytes),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Held {
-    value: Value,
-    /// On the clock of the data, in µs: absent from then on.
-    expires: Option<u64>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Value {
-    Text(Bytes),
-    /// Never empty.
-    List(VecDeque<Bytes>),
 }
 
 impl Table {
@@ -57,43 +41,50 @@ impl Table {
         self.keys.is_empty() && self.sessions.is_empty()
     }
 
+    /// Keys that it holds, those that are expired and not reaped yet included.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.keys.len()
+    }
+
     /// Executes a committed entry. Reads are tolerated, and then see what a write at this position would see.
+    ///
+    /// # Panics
+    /// On a command that is not for tables. None that was decoded is.
     pub fn execute<C: Conduct>(&mut self, stamp: Stamp, command: &Command) -> Reply {
         self.sessions.forget_expired(stamp.clock);
-        let Command::Series { connection, number, command } = command else {
-            return self.execute_plain(stamp.clock, command);
+        let Some(Series { connection, number }) = command.series() else {
+            return self.execute_plain(stamp, command);
         };
-        if let Some(reply) = self.sessions.answer::<C>(stamp.clock, *connection, *number) {
+        if let Some(reply) = self.sessions.answer::<C>(stamp.clock, connection, number) {
             return reply;
         }
-        let reply = self.execute_plain(stamp.clock, command);
-        self.sessions.remember(*connection, *number, reply.clone());
+        let reply = self.execute_plain(stamp, command);
+        self.sessions.remember(connection, number, reply.clone());
         reply
     }
 
     /// Evaluates a command that is not a write, at `clock`, without changing anything.
     ///
     /// # Panics
-    /// On a write: those go through the log.
+    /// On anything but a read: writes go through the log, and the rest is none of a table's business.
     #[must_use]
     pub fn read(&self, clock: u64, command: &Command) -> Read {
+        let Handler::Read(handler) = command.row().handler else { panic!("{} is no read", command.name()) };
         assert!(!command.is_write(), "writes are executed, not read");
-        let held = self.keys.get(command.key());
-        if held.is_some_and(|held| held.is_expired(clock)) {
-            return Read::Expired(command.key().clone());
+        if self.keys.some_expired(clock)
+            && let Some(key) = command.keys().find(|key| self.keys.is_expired(clock, key))
+        {
+            return Read::Expired(key.clone());
         }
-        Read::Reply(match command {
-            Command::Get { .. } => get(held),
-            Command::Range { .. } => range(held),
-            _ => unreachable!("the only commands that are not writes"),
-        })
+        let view = View { keys: &self.keys, clock };
+        Read::Reply(handler(&view, command.words()).unwrap_or_else(|error| error))
     }
 
     /// Up to `most` keys that are expired at `clock` and wait to be reaped, the longest expired first.
     #[must_use]
     pub fn expired(&self, clock: u64, most: usize) -> Vec<Bytes> {
-        let expired = self.expiries.iter().take_while(|(expires, _)| *expires <= clock);
-        expired.take(most).map(|(_, key)| key.clone()).collect()
+        self.keys.expired(clock).take(most).cloned().collect()
     }
 
     #[must_use]
@@ -102,13 +93,8 @@ impl Table {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Table, Malformed> {
-        let (keys, sessions): (BTreeMap<Bytes, Held>, Sessions) = decode_all(bytes)?;
-        let no_empty_list = keys.values().all(|held| !matches!(&held.value, Value::List(items) if items.is_empty()));
-        if !no_empty_list || !sessions.is_sound() {
-            return Err(Malformed);
-        }
-        let expiries = keys.iter().filter_map(|(key, held)| Some((held.expires?, key.clone()))).collect();
-        Ok(Table { keys, expiries, sessions })
+        let (keys, sessions): (Keys, Sessions) = decode_all(bytes)?;
+        if sessions.is_sound() { Ok(Table { keys, sessions }) } else { Err(Malformed) }
     }
 
     /// Equal tables have equal fingerprints, on every member and in every build.
@@ -122,100 +108,30 @@ impl Table {
         self.sessions = Sessions::default();
     }
 
-    fn execute_plain(&mut self, clock: u64, command: &Command) -> Reply {
-        let key = command.key();
-        let reaped = self.reap(clock, key);
-        match command {
-            Command::Set { value, ttl, .. } => {
-                let expires = ttl.map(|ttl| clock.saturating_add(ttl));
-                self.remove(key);
-                self.expiries.extend(expires.map(|expires| (expires, key.clone())));
-                self.keys.insert(key.clone(), Held { value: Value::Text(value.clone()), expires });
-                Reply::Ok
+    fn execute_plain(&mut self, stamp: Stamp, command: &Command) -> Reply {
+        // A reap does just that, and says whether it did.
+        let reaps = command.row().number == crate::commands::REAP;
+        if !reaps && self.keys.some_expired(stamp.clock) {
+            for key in command.keys() {
+                self.keys.reap(stamp.clock, key);
             }
-            Command::Get { .. } => get(self.keys.get(key)),
-            Command::Del { .. } => Reply::Number(i64::from(self.remove(key))),
-            Command::Incr { by, .. } => self.incr(key, *by),
-            Command::Push { item, .. } => self.push(key, item),
-            Command::Range { .. } => range(self.keys.get(key)),
-            Command::Reap { .. } => Reply::Number(i64::from(reaped)),
-            Command::Series { .. } => unreachable!("series do not nest"),
         }
-    }
-
-    fn incr(&mut self, key: &Bytes, by: i64) -> Reply {
-        let held = self.keys.get_mut(key);
-        let old = match held.as_deref().map(|held| &held.value) {
-            None => Some(0),
-            Some(Value::Text(text)) => number(text),
-            Some(Value::List(_)) => return Reply::WrongType,
+        let words = command.words();
+        let outcome = match command.row().handler {
+            Handler::Write(handler) => handler(&mut self.keys, stamp, words),
+            Handler::Read(handler) => handler(&View { keys: &self.keys, clock: stamp.clock }, words),
+            Handler::Plain(_) | Handler::Door => panic!("{} has no slot, and so no entry", command.name()),
         };
-        let Some(old) = old else { return Reply::NotANumber };
-        let Some(new) = old.checked_add(by) else { return Reply::Overflow };
-        let value = Value::Text(new.to_string().into());
-        match held {
-            Some(held) => held.value = value,
-            None => drop(self.keys.insert(key.clone(), Held { value, expires: None })),
-        }
-        Reply::Number(new)
-    }
-
-    fn push(&mut self, key: &Bytes, item: &Bytes) -> Reply {
-        let absent = || Held { value: Value::List(VecDeque::new()), expires: None };
-        match &mut self.keys.entry(key.clone()).or_insert_with(absent).value {
-            Value::List(items) => {
-                items.push_back(item.clone());
-                Reply::Number(items.len() as i64)
-            }
-            Value::Text(_) => Reply::WrongType,
-        }
-    }
-
-    fn reap(&mut self, clock: u64, key: &Bytes) -> bool {
-        self.keys.get(key).is_some_and(|held| held.is_expired(clock)) && self.remove(key)
-    }
-
-    fn remove(&mut self, key: &Bytes) -> bool {
-        let Some(held) = self.keys.remove(key) else { return false };
-        if let Some(expires) = held.expires {
-            let indexed = self.expiries.remove(&(expires, key.clone()));
-            assert!(indexed, "every expiry is in the index");
-        }
-        true
+        outcome.unwrap_or_else(|error| error)
     }
 }
 
-impl Held {
-    fn is_expired(&self, clock: u64) -> bool {
-        self.expires.is_some_and(|expires| expires <= clock)
+/// Decodes a value that must fill `bytes` to the last one.
+fn decode_all<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Malformed> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, [])) => Ok(value),
+        Ok(_) | Err(_) => Err(Malformed),
     }
-}
-
-fn get(held: Option<&Held>) -> Reply {
-    match held.map(|held| &held.value) {
-        None => Reply::Nil,
-        Some(Value::Text(text)) => Reply::Value(text.clone()),
-        Some(Value::List(_)) => Reply::WrongType,
-    }
-}
-
-fn range(held: Option<&Held>) -> Reply {
-    match held.map(|held| &held.value) {
-        None => Reply::Items(Vec::new()),
-        Some(Value::List(items)) => Reply::Items(items.iter().cloned().collect()),
-        Some(Value::Text(_)) => Reply::WrongType,
-    }
-}
-
-/// Only what Redis itself would print: no plus, no leading zero, no blank.
-fn number(text: &[u8]) -> Option<i64> {
-    let digits = text.strip_prefix(b"-").unwrap_or(text);
-    let canonical = match digits {
-        [b'0'] => digits.len() == text.len(),
-        [b'1'..=b'9', ..] => true,
-        _ => false,
-    };
-    if canonical { std::str::from_utf8(text).ok()?.parse().ok() } else { None }
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ pub(super) fn check(operations: &[&Operation]) -> Result<(), Violation> {
 
     if let Some((later, earlier)) = positions::out_of_order(&placed) {
         let what = "the first was answered before the second began, but comes after it in the list";
-        return Err(Violation::new(NAME, what, &[later, earlier]));
+        return Err(Violation::new(NAME, what, &[later, earlier]).called(positions::wrong(earlier)));
     }
     exactly_once::every_step_was_made(operations, &placed, &uncertain)
 }

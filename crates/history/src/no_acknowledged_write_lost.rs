@@ -56,9 +56,10 @@ pub(super) fn list(operations: &[&Operation]) -> Result<(), Violation> {
     if lost.is_empty() {
         return Ok(());
     }
-    let what = format!("{} acknowledged items are missing from the last range", lost.len());
+    let count = lost.len();
+    let what = format!("{count} acknowledged items are missing from the last range");
     let involved: Vec<_> = lost.into_iter().take(8).chain([last_range]).collect();
-    Err(Violation::new(NAME, what, &involved))
+    Err(Violation::new(NAME, what, &involved).times(count as u64))
 }
 
 pub(super) fn counter(operations: &[&Operation]) -> Result<(), Violation> {
@@ -76,7 +77,7 @@ pub(super) fn counter(operations: &[&Operation]) -> Result<(), Violation> {
     over.sort_by_key(|operation| std::cmp::Reverse(operation.number()));
     let what = format!("the last count is {count}, after at least {least} acknowledged increments");
     let involved: Vec<_> = over.into_iter().take(4).chain([last_count]).collect();
-    Err(Violation::new(NAME, what, &involved))
+    Err(Violation::new(NAME, what, &involved).times(least - count))
 }
 
 fn last_answered<'a>(operations: &[&'a Operation], call: &Call) -> Option<&'a Operation> {

@@ -14,6 +14,8 @@
 //! that it would not find, but give the failure its right name. Two more names can appear as a checker: `history` for a record that
 //! makes no sense in itself (a bug of the workload), and `undecided` when a search ran out of its budget, which is no pass.
 //!
+//! Pure: knows no cluster, no node and no clock. The simulator brings histories of its world, the prover those of a live cluster.
+//!
 //! The workload owes: a key starts absent, written values and pushed items are unique per key, and the world is healed before the
 //! final reads.
 
@@ -30,13 +32,15 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
     pub operations: Vec<Operation>,
 }
 
 /// One call of one client. Times are true times in µs, not those of any node's clock.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operation {
     pub client: u32,
     pub key: u32,
@@ -45,7 +49,8 @@ pub struct Operation {
     pub outcome: Outcome,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Call {
     /// `ttl` in µs.
     Write {
@@ -68,7 +73,8 @@ pub enum Call {
     Range,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     Answered {
         at: u64,
@@ -82,7 +88,8 @@ pub enum Outcome {
     Refused,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Seen {
     Done,
     Nil,
@@ -92,7 +99,7 @@ pub enum Seen {
 }
 
 /// How much was looked at: a pass over nothing is no proof.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
     pub registers: usize,
     pub lists: usize,
@@ -104,49 +111,109 @@ pub struct Stats {
     pub steps: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
     pub checker: &'static str,
+    pub wrong: Wrong,
+    /// How many writes were lost or items stand twice, as far as this shows it. At least one.
+    pub times: u64,
     pub key: u32,
     /// What is wrong, and the few operations that show it.
     pub text: String,
 }
 
+/// What a violation is called by who counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wrong {
+    /// Acknowledged, and gone.
+    Lost,
+    /// It happened more often than it was asked for.
+    Twice,
+    /// A read that shows something older than what was over before it began. A write that was lost and then replaced looks the
+    /// same.
+    StaleRead,
+    /// No order explains it, in another way.
+    Order,
+    /// The record makes no sense in itself.
+    Record,
+    /// Nobody knows: a search ran out of its budget.
+    Undecided,
+}
+
+/// All that is wrong with a history, one violation for each key that has any, in order of keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Judgement {
+    pub stats: Stats,
+    pub violations: Vec<Violation>,
+}
+
 impl History {
     /// The first violation in order of keys, or how much was checked.
     pub fn check(&self) -> Result<Stats, Violation> {
+        let mut stats = self.outcomes();
+        self.keys().values().try_for_each(|operations| check_key(operations, &mut stats))?;
+        Ok(stats)
+    }
+
+    /// Goes on after a violation, with the next key.
+    #[must_use]
+    pub fn judge(&self) -> Judgement {
+        let mut stats = self.outcomes();
+        let keys = self.keys();
+        let violations = keys.values().filter_map(|operations| check_key(operations, &mut stats).err()).collect();
+        Judgement { stats, violations }
+    }
+
+    /// Everything that was done with a key, in the order in which it began.
+    #[must_use]
+    pub fn story(&self, key: u32) -> Vec<&Operation> {
+        let mut story: Vec<&Operation> = self.operations.iter().filter(|operation| operation.key == key).collect();
+        story.sort_by_key(|operation| operation.invoked);
+        story
+    }
+
+    fn outcomes(&self) -> Stats {
         let mut stats = Stats::default();
-        let mut keys: BTreeMap<u32, Vec<&Operation>> = BTreeMap::new();
         for operation in &self.operations {
             match operation.outcome {
                 Outcome::Answered { .. } => stats.answered += 1,
                 Outcome::Uncertain { .. } => stats.uncertain += 1,
                 Outcome::Refused => stats.refused += 1,
             }
+        }
+        stats
+    }
+
+    fn keys(&self) -> BTreeMap<u32, Vec<&Operation>> {
+        let mut keys: BTreeMap<u32, Vec<&Operation>> = BTreeMap::new();
+        for operation in &self.operations {
             keys.entry(operation.key).or_default().push(operation);
         }
-        for operations in keys.values() {
-            match kind_of(operations)? {
-                Kind::Register => {
-                    stats.registers += 1;
-                    no_acknowledged_write_lost::register(operations)?;
-                    stats.steps += linearizable::check(operations)?;
-                }
-                Kind::List => {
-                    stats.lists += 1;
-                    exactly_once::list(operations)?;
-                    no_acknowledged_write_lost::list(operations)?;
-                    list_order::check(operations)?;
-                }
-                Kind::Counter => {
-                    stats.counters += 1;
-                    no_acknowledged_write_lost::counter(operations)?;
-                    counter::check(operations)?;
-                }
-            }
-        }
-        Ok(stats)
+        keys
     }
+}
+
+fn check_key(operations: &[&Operation], stats: &mut Stats) -> Result<(), Violation> {
+    match kind_of(operations)? {
+        Kind::Register => {
+            stats.registers += 1;
+            no_acknowledged_write_lost::register(operations)?;
+            stats.steps += linearizable::check(operations)?;
+        }
+        Kind::List => {
+            stats.lists += 1;
+            exactly_once::list(operations)?;
+            no_acknowledged_write_lost::list(operations)?;
+            list_order::check(operations)?;
+        }
+        Kind::Counter => {
+            stats.counters += 1;
+            no_acknowledged_write_lost::counter(operations)?;
+            counter::check(operations)?;
+        }
+    }
+    Ok(())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -174,6 +241,12 @@ fn kind_of(operations: &[&Operation]) -> Result<Kind, Violation> {
 }
 
 impl Call {
+    /// Does it change nothing?
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        matches!(self, Call::Read | Call::Count | Call::Range)
+    }
+
     fn kind(&self) -> Kind {
         match self {
             Call::Write { .. } | Call::Read | Call::Delete => Kind::Register,
@@ -182,7 +255,9 @@ impl Call {
         }
     }
 
-    fn fits(&self, seen: &Seen) -> bool {
+    /// Can a store have answered that?
+    #[must_use]
+    pub fn fits(&self, seen: &Seen) -> bool {
         match self {
             Call::Write { .. } => matches!(seen, Seen::Done),
             Call::Read => matches!(seen, Seen::Nil | Seen::Value(_)),
@@ -252,7 +327,23 @@ impl Violation {
         if shown.len() > SHOWN {
             text += &format!("\n  … and {} more", shown.len() - SHOWN);
         }
-        Violation { checker, key, text }
+        let wrong = match checker {
+            "no_acknowledged_write_lost" => Wrong::Lost,
+            "exactly_once" => Wrong::Twice,
+            "linearizable" => Wrong::StaleRead,
+            "history" => Wrong::Record,
+            "undecided" => Wrong::Undecided,
+            _ => Wrong::Order,
+        };
+        Violation { checker, wrong, times: 1, key, text }
+    }
+
+    fn called(self, wrong: Wrong) -> Self {
+        Violation { wrong, ..self }
+    }
+
+    fn times(self, times: u64) -> Self {
+        Violation { times, ..self }
     }
 }
 

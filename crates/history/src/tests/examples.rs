@@ -216,3 +216,25 @@ fn a_violation_shows_what_matters() {
           [0.213000s … 0.214000s] client 0: read → nil"#]]
     .assert_eq(&violation.to_string());
 }
+
+/// One violation for each key that has any; `check` stops at the first.
+#[test]
+fn a_judgement_goes_on_after_the_first_violation() {
+    let of = |key, operation: Operation| Operation { key, ..operation };
+    let operations = vec![
+        of(3, push(0, 1, 7, 1)),
+        of(3, push(2, 3, 8, 2)),
+        of(3, range(4, 5, &[])),
+        of(1, write(0, 1, 5)),
+        of(1, read(2, 3, 5)),
+        of(2, incr(0, 1, 1)),
+        of(2, count(2, 3, 2)),
+    ];
+    let history = History { operations };
+    let judgement = history.judge();
+    let found: Vec<_> = judgement.violations.iter().map(|it| (it.key, it.wrong, it.times)).collect();
+    assert_eq!(found, [(2, Wrong::Twice, 1), (3, Wrong::Lost, 2)]);
+    assert_eq!((judgement.stats.answered, judgement.stats.registers), (7, 1));
+    assert_eq!(history.check(), Err(judgement.violations[0].clone()));
+    assert_eq!(history.story(3).len(), 3);
+}

@@ -19,7 +19,7 @@
 use std::collections::BTreeMap;
 
 use super::nil_order::{self, Effect, Item, Verdict};
-use super::{Call, Operation, Outcome, Seen, Violation};
+use super::{Call, Operation, Outcome, Seen, Violation, Wrong};
 
 const NAME: &str = "linearizable";
 
@@ -198,12 +198,13 @@ fn writer<'a>(
     read: &'a Operation,
 ) -> Result<&'a Operation, Violation> {
     match writes.get(&value) {
-        None => Err(Violation::new(NAME, format!("nobody wrote {value}"), &[read])),
+        None => Err(Violation::new(NAME, format!("nobody wrote {value}"), &[read]).called(Wrong::Order)),
         Some(write) if write.was_refused() => {
-            Err(Violation::new(NAME, format!("{value} was refused, and seen"), &[write, read]))
+            Err(Violation::new(NAME, format!("{value} was refused, and seen"), &[write, read]).called(Wrong::Order))
         }
         Some(write) if write.invoked > read.end() => {
-            Err(Violation::new(NAME, format!("{value} was seen before it was written"), &[write, read]))
+            Err(Violation::new(NAME, format!("{value} was seen before it was written"), &[write, read])
+                .called(Wrong::Order))
         }
         Some(write) => Ok(write),
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Call, Operation, Violation, exactly_once, positions};
+use super::{Call, Operation, Violation, Wrong, exactly_once, positions};
 
 const NAME: &str = "counter";
 
@@ -16,7 +16,8 @@ pub(super) fn check(operations: &[&Operation]) -> Result<(), Violation> {
             (Call::Incr, Some(value)) => {
                 if let Some(other) = answers.insert(value, operation) {
                     let what = format!("two increments were answered {value}");
-                    return Err(Violation::new(NAME, what, &[other, operation]));
+                    // Both counted as one.
+                    return Err(Violation::new(NAME, what, &[other, operation]).called(Wrong::Lost));
                 }
                 placed.push(positions::step(operation, value));
             }
@@ -27,7 +28,7 @@ pub(super) fn check(operations: &[&Operation]) -> Result<(), Violation> {
     }
     if let Some((later, earlier)) = positions::out_of_order(&placed) {
         let what = "the first was answered before the second began, but counts more";
-        return Err(Violation::new(NAME, what, &[later, earlier]));
+        return Err(Violation::new(NAME, what, &[later, earlier]).called(positions::wrong(earlier)));
     }
     exactly_once::every_step_was_made(operations, &placed, &uncertain)
 }

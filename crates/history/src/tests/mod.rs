@@ -3,7 +3,7 @@
 mod examples;
 mod random;
 
-use super::{Call, History, Operation, Outcome, Seen};
+use super::{Call, History, Operation, Outcome, Seen, Wrong};
 
 const MS: u64 = 1000;
 

@@ -7,7 +7,7 @@
 //! - each length that was passed without an acknowledged step was some uncertain step, a different one each, which had begun in
 //!   time.
 
-use super::Operation;
+use super::{Operation, Wrong};
 
 #[derive(Clone, Copy)]
 pub(super) struct Placed<'a> {
@@ -44,6 +44,11 @@ pub(super) fn out_of_order<'a>(placed: &[Placed<'a>]) -> Option<(&'a Operation, 
         }
     }
     None
+}
+
+/// What to call it that `late` has too low a place for when it was invoked.
+pub(super) fn wrong(late: &Operation) -> Wrong {
+    if late.call.is_read() { Wrong::StaleRead } else { Wrong::Order }
 }
 
 /// A length that was reached by nobody: no acknowledged step made it, and no uncertain one is left that had begun by the time it

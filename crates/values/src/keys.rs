@@ -1,0 +1,275 @@
+//! The keys of one slot: their values, when they expire, and the order in which they are scanned.
+//!
+//! They lie in the order of a hash of ours, equal on every member and in every build. So a scan can say where it stopped in one
+//! number and go on there whatever came and went in between, and comparing keys that begin alike costs nothing.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
+
+use bytes::Bytes;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{Reply, errors};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Keys {
+    held: BTreeMap<Name, Held>,
+    /// (expires, key) of exactly those in `held` that expire. Not encoded: follows from `held`.
+    expiries: BTreeSet<(u64, Bytes)>,
+}
+
+/// What a read sees.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) keys: &'a Keys,
+    /// The clock of the data, in µs.
+    pub(crate) clock: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Name {
+    hash: u32,
+    key: Bytes,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Held {
+    pub(crate) value: Value,
+    /// On the clock of the data, in µs: absent from then on.
+    expires: Option<u64>,
+}
+
+/// Postcard numbers the variants: new ones go to the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Value {
+    Text(Bytes),
+    /// Never empty.
+    List(VecDeque<Bytes>),
+}
+
+/// What becomes of a key's expiry when its value is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    Never,
+    Kept,
+    /// In µs.
+    At(u64),
+}
+
+impl Keys {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Those that are expired and not reaped yet included.
+    pub(crate) fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    pub(crate) fn get(&self, key: &Bytes) -> Option<&Held> {
+        self.held.get(&Name::of(key))
+    }
+
+    pub(crate) fn contains(&self, key: &Bytes) -> bool {
+        self.get(key).is_some()
+    }
+
+    pub(crate) fn text(&self, key: &Bytes) -> Result<Option<&Bytes>, Reply> {
+        match self.get(key).map(|held| &held.value) {
+            None => Ok(None),
+            Some(Value::Text(text)) => Ok(Some(text)),
+            Some(Value::List(_)) => Err(errors::wrong_type()),
+        }
+    }
+
+    pub(crate) fn text_mut(&mut self, key: &Bytes) -> Result<Option<&mut Bytes>, Reply> {
+        match self.held.get_mut(&Name::of(key)).map(|held| &mut held.value) {
+            None => Ok(None),
+            Some(Value::Text(text)) => Ok(Some(text)),
+            Some(Value::List(_)) => Err(errors::wrong_type()),
+        }
+    }
+
+    pub(crate) fn list(&self, key: &Bytes) -> Result<Option<&VecDeque<Bytes>>, Reply> {
+        match self.get(key).map(|held| &held.value) {
+            None => Ok(None),
+            Some(Value::List(items)) => Ok(Some(items)),
+            Some(Value::Text(_)) => Err(errors::wrong_type()),
+        }
+    }
+
+    /// Changes a list that is there; if nothing is left of it, the key goes.
+    pub(crate) fn change_list<T>(
+        &mut self,
+        key: &Bytes,
+        change: impl FnOnce(&mut VecDeque<Bytes>) -> T,
+    ) -> Result<Option<T>, Reply> {
+        let Some(held) = self.held.get_mut(&Name::of(key)) else { return Ok(None) };
+        let Value::List(items) = &mut held.value else { return Err(errors::wrong_type()) };
+        let result = change(items);
+        if items.is_empty() {
+            self.remove(key);
+        }
+        Ok(Some(result))
+    }
+
+    /// The value is kept as it is given: see [`own`].
+    pub(crate) fn set(&mut self, key: &Bytes, value: Value, expiry: Expiry) {
+        let expires = expiry.to_option();
+        let name = Name::of(key);
+        if let Some(held) = self.held.get_mut(&name) {
+            held.value = value;
+            if expiry != Expiry::Kept && held.expires != expires {
+                self.set_expiry(key, expires);
+            }
+        } else {
+            let name = Name { hash: name.hash, key: own(key) };
+            self.expiries.extend(expires.map(|expires| (expires, name.key.clone())));
+            self.held.insert(name, Held { value, expires });
+        }
+    }
+
+    pub(crate) fn set_text(&mut self, key: &Bytes, text: Bytes, expiry: Expiry) {
+        self.set(key, Value::Text(text), expiry);
+    }
+
+    /// Does nothing if there is no such key.
+    pub(crate) fn set_expiry(&mut self, key: &Bytes, expires: Option<u64>) {
+        let Some(held) = self.held.get_mut(&Name::of(key)) else { return };
+        if let Some(old) = std::mem::replace(&mut held.expires, expires) {
+            assert!(self.expiries.remove(&(old, key.clone())), "every expiry is in the index");
+        }
+        self.expiries.extend(expires.map(|expires| (expires, own(key))));
+    }
+
+    pub(crate) fn remove(&mut self, key: &Bytes) -> Option<Held> {
+        let held = self.held.remove(&Name::of(key))?;
+        if let Some(expires) = held.expires {
+            assert!(self.expiries.remove(&(expires, key.clone())), "every expiry is in the index");
+        }
+        Some(held)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Keys::default();
+    }
+
+    pub(crate) fn reap(&mut self, clock: u64, key: &Bytes) -> bool {
+        self.is_expired(clock, key) && self.remove(key).is_some()
+    }
+
+    /// Still here, and absent for every command at or after `clock`.
+    pub(crate) fn is_expired(&self, clock: u64, key: &Bytes) -> bool {
+        self.some_expired(clock) && self.get(key).is_some_and(|held| held.is_expired(clock))
+    }
+
+    /// Saves the look at single keys, nearly always.
+    pub(crate) fn some_expired(&self, clock: u64) -> bool {
+        self.expiries.first().is_some_and(|(expires, _)| *expires <= clock)
+    }
+
+    /// The longest expired first.
+    pub(crate) fn expired(&self, clock: u64) -> impl Iterator<Item = &Bytes> {
+        self.expiries.iter().take_while(move |(expires, _)| *expires <= clock).map(|(_, key)| key)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Bytes, &Held)> {
+        self.held.iter().map(|(name, held)| (&name.key, held))
+    }
+
+    /// In the order of scans, from that place on, each with its place.
+    pub(crate) fn iter_from(&self, place: u32) -> impl Iterator<Item = (u32, &Bytes, &Held)> {
+        let from = Name { hash: place, key: Bytes::new() };
+        let range = self.held.range((Bound::Included(from), Bound::Unbounded));
+        range.map(|(name, held)| (name.hash, &name.key, held))
+    }
+}
+
+impl View<'_> {
+    /// Is it there at this time? For those who go through keys that their command did not name.
+    pub(crate) fn sees(&self, held: &Held) -> bool {
+        !held.is_expired(self.clock)
+    }
+}
+
+impl Held {
+    pub(crate) fn expires(&self) -> Option<u64> {
+        self.expires
+    }
+
+    pub(crate) fn is_expired(&self, clock: u64) -> bool {
+        self.expires.is_some_and(|expires| expires <= clock)
+    }
+}
+
+impl Value {
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Value::Text(_) => "string",
+            Value::List(_) => "list",
+        }
+    }
+
+    fn is_sound(&self) -> bool {
+        match self {
+            Value::Text(_) => true,
+            Value::List(items) => !items.is_empty(),
+        }
+    }
+}
+
+impl Expiry {
+    fn to_option(self) -> Option<u64> {
+        match self {
+            Expiry::At(expires) => Some(expires),
+            Expiry::Never | Expiry::Kept => None,
+        }
+    }
+}
+
+/// A copy that is kept for long. A slice of the entry that brought it would hold on to all of that, and to the frame that the
+/// entry came in.
+pub(crate) fn own(bytes: &Bytes) -> Bytes {
+    Bytes::copy_from_slice(bytes)
+}
+
+impl Name {
+    fn of(key: &Bytes) -> Self {
+        Name { hash: place_of(key), key: key.clone() }
+    }
+}
+
+/// Where scans meet a key. Cursors that clients hold are made of it, so it is the same in every version. 32 bits: together with
+/// the slot it fits into the whole numbers that every client can represent.
+fn place_of(key: &[u8]) -> u32 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut hash = (key.len() as u64).wrapping_mul(FACTOR);
+    for chunk in key.chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(FACTOR);
+        hash ^= hash >> 32;
+    }
+    hash = hash.wrapping_mul(FACTOR);
+    (hash >> 32) as u32
+}
+
+impl Serialize for Keys {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Keys {
+    /// Takes only what `serialize` makes of some keys: in order, none twice.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let held: Vec<(Bytes, Held)> = Vec::deserialize(deserializer)?;
+        let held: Vec<(Name, Held)> = held.into_iter().map(|(key, held)| (Name::of(&key), held)).collect();
+        let in_order = held.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        if !in_order || !held.iter().all(|(_, held)| held.value.is_sound()) {
+            return Err(serde::de::Error::custom("not the encoding of a slot's keys"));
+        }
+        let expiries = held.iter().filter_map(|(name, held)| Some((held.expires?, name.key.clone()))).collect();
+        Ok(Keys { held: held.into_iter().collect(), expiries })
+    }
+}
