@@ -1,0 +1,254 @@
+//! What a record says: the payloads of frames, and their encoding (postcard).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use blueprint::{BucketId, Epoch, Index, LaneId, Member, Position, Slot, SlotMap, SlotSet, Term};
+use bytes::Bytes;
+use node::{Lost, NodeRecord};
+use phaser::{Durable, Entry, Log, Record};
+use serde::{Deserialize, Serialize};
+
+use crate::frame::{Kind, NODE};
+
+/// Payloads of a batch, one after the other in one buffer, before they have sequence numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Encoded {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) items: Vec<Item>,
+    /// By so many bytes at most a census may be longer afterwards.
+    pub(crate) growth: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    pub(crate) kind: Kind,
+    pub(crate) bucket: BucketId,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+impl Encoded {
+    pub(crate) fn push(&mut self, record: &NodeRecord) {
+        let start = self.bytes.len();
+        let (kind, bucket) = match record {
+            NodeRecord::Epoch { lane, epoch } => {
+                self.encode(&(lane, epoch));
+                self.growth += Census::EPOCH * lane.families().count() as u64;
+                (Kind::Epoch, NODE)
+            }
+            NodeRecord::Erase { bucket } => (Kind::Erase, *bucket),
+            NodeRecord::Bucket { bucket, record } => {
+                self.encode(record);
+                self.growth += Census::MENTION;
+                if matches!(record, Record::Found { .. }) {
+                    self.growth += Census::RESIDENT;
+                }
+                (Kind::Record, *bucket)
+            }
+        };
+        self.items.push(Item { kind, bucket, start, end: self.bytes.len() });
+    }
+
+    pub(crate) fn push_carry(&mut self, bucket: BucketId, durable: &Durable) {
+        let start = self.bytes.len();
+        self.encode(&Carry::of(durable));
+        self.items.push(Item { kind: Kind::Carry, bucket, start, end: self.bytes.len() });
+    }
+
+    fn encode<T: Serialize>(&mut self, value: &T) {
+        let bytes = std::mem::take(&mut self.bytes);
+        self.bytes = postcard::to_extend(value, bytes).expect("every record has an encoding");
+    }
+}
+
+/// A record as it is read back.
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    Record(NodeRecord),
+    Carry(BucketId, Box<Durable>),
+    Census(Census),
+    Mark,
+}
+
+impl Content {
+    /// `None` for what this program cannot have written, whatever its checksum says.
+    pub(crate) fn decode(kind: Kind, bucket: BucketId, payload: &[u8]) -> Option<Self> {
+        match kind {
+            Kind::Record => {
+                let record: Record = all_of(payload)?;
+                let sound = match &record {
+                    Record::Append { previous, entries } => Log::well_formed(*previous, entries, Term(u64::MAX)),
+                    _ => true,
+                };
+                sound.then_some(Self::Record(NodeRecord::Bucket { bucket, record }))
+            }
+            Kind::Erase => payload.is_empty().then_some(Self::Record(NodeRecord::Erase { bucket })),
+            Kind::Epoch => {
+                let (lane, epoch): (LaneId, Epoch) = all_of(payload)?;
+                (lane.of > 0).then_some(Self::Record(NodeRecord::Epoch { lane, epoch }))
+            }
+            Kind::Carry => Some(Self::Carry(bucket, Box::new(all_of::<Carry>(payload)?.into_durable()?))),
+            Kind::Census => Some(Self::Census(all_of(payload)?)),
+            Kind::Mark => payload.is_empty().then_some(Self::Mark),
+        }
+    }
+}
+
+fn all_of<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<T> {
+    let (value, rest) = postcard::take_from_bytes(bytes).ok()?;
+    rest.is_empty().then_some(value)
+}
+
+/// Who is here, and up to where: proves that nothing between two damaged places concerned anybody else.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Census {
+    /// Segments below this ordinal are not needed any more.
+    pub(crate) oldest: u64,
+    pub(crate) epochs: BTreeMap<u64, Epoch>,
+    pub(crate) buckets: Vec<Resident>,
+    pub(crate) lost: BTreeMap<BucketId, Lost>,
+    /// Buckets of which something may have been reported as written and not be synced.
+    pub(crate) uneasy: BTreeSet<BucketId>,
+    /// Buckets of which something that was reported as written may be missing, because the operating system restarted (R10).
+    pub(crate) doubtful: BTreeSet<BucketId>,
+    /// Everything is synced, and nothing comes after.
+    pub(crate) stopped: bool,
+}
+
+impl Census {
+    /// The most that each of these takes: ten bytes for a number, two for a family.
+    pub(crate) const RESIDENT: u64 = 50;
+    pub(crate) const EPOCH: u64 = 12;
+    pub(crate) const MENTION: u64 = 10;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Resident {
+    pub(crate) bucket: BucketId,
+    /// Its last record.
+    pub(crate) last: u64,
+    /// What it is called, should it turn out to be lost.
+    pub(crate) identity: Lost,
+}
+
+/// A whole replica, tables by reference. A struct of our own: what is kept on disk must not change by accident.
+#[derive(Debug, Serialize, Deserialize)]
+struct Carry {
+    me: Member,
+    origin: Position,
+    promised: Term,
+    base: Position,
+    clock: u64,
+    entries: Vec<Entry>,
+    commit: Index,
+    owned: SlotSet,
+    as_of: SlotMap<Index>,
+    tables: Vec<(Slot, Bytes)>,
+}
+
+impl Carry {
+    fn of(durable: &Durable) -> Self {
+        Self {
+            me: durable.me,
+            origin: durable.origin,
+            promised: durable.promised,
+            base: durable.log.base(),
+            clock: durable.log.base_clock(),
+            entries: durable.log.iter().cloned().collect(),
+            commit: durable.commit,
+            owned: durable.owned.clone(),
+            as_of: durable.as_of.clone(),
+            tables: durable.tables.iter().map(|(slot, table)| (*slot, table.clone())).collect(),
+        }
+    }
+
+    fn into_durable(self) -> Option<Durable> {
+        if !Log::well_formed(self.base, &self.entries, Term(u64::MAX)) {
+            return None;
+        }
+        let mut log = Log::new(self.base, self.clock);
+        self.entries.into_iter().for_each(|entry| log.push(entry));
+        Some(Durable {
+            me: self.me,
+            origin: self.origin,
+            promised: self.promised,
+            log,
+            commit: self.commit,
+            owned: self.owned,
+            as_of: self.as_of,
+            tables: self.tables.into_iter().collect(),
+        })
+    }
+}
+
+/// Where a table lies. Stands in the place of its bytes in everything that the journal itself keeps, so that what a record means
+/// for tables is said in one place only, `Durable::absorb`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TableRef {
+    /// Names the file, together with the bucket.
+    pub(crate) generation: u64,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    pub(crate) crc: u32,
+}
+
+impl TableRef {
+    pub(crate) fn to_bytes(self) -> Bytes {
+        let mut bytes = Vec::with_capacity(28);
+        bytes.extend_from_slice(&self.generation.to_le_bytes());
+        bytes.extend_from_slice(&self.offset.to_le_bytes());
+        bytes.extend_from_slice(&self.length.to_le_bytes());
+        bytes.extend_from_slice(&self.crc.to_le_bytes());
+        bytes.into()
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; 28] = bytes.try_into().ok()?;
+        let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let crc = u32::from_le_bytes(bytes[24..].try_into().expect("four bytes"));
+        Some(Self { generation: number(0), offset: number(8), length: number(16), crc })
+    }
+}
+
+/// The tables that a record brings.
+pub(crate) fn tables_of(record: &mut NodeRecord) -> Option<(BucketId, &mut Vec<(Slot, Bytes)>)> {
+    match record {
+        NodeRecord::Bucket { bucket, record: Record::Save(image) | Record::Found { image, .. } } => {
+            Some((*bucket, &mut image.tables))
+        }
+        NodeRecord::Bucket { .. } | NodeRecord::Epoch { .. } | NodeRecord::Erase { .. } => None,
+    }
+}
+
+/// May it be reported as written when only the operating system has it? Log entries may; what others build on may not.
+pub(crate) fn may_stay_in_memory(record: &NodeRecord) -> bool {
+    match record {
+        NodeRecord::Bucket { record: Record::Append { .. } | Record::Commit(_), .. } => true,
+        NodeRecord::Bucket {
+            record:
+                Record::Found { .. }
+                | Record::Adopt(_)
+                | Record::Promise(_)
+                | Record::StartOver { .. }
+                | Record::Save(_)
+                | Record::Cut { .. },
+            ..
+        }
+        | NodeRecord::Epoch { .. }
+        | NodeRecord::Erase { .. } => false,
+    }
+}
+
+/// Does it bring tables that are to be stored first?
+pub(crate) fn has_tables(record: &NodeRecord) -> bool {
+    table_bytes(record) > 0
+}
+
+pub(crate) fn table_bytes(record: &NodeRecord) -> usize {
+    match record {
+        NodeRecord::Bucket { record: Record::Save(image) | Record::Found { image, .. }, .. } => {
+            image.tables.iter().map(|(_, table)| table.len().max(1)).sum()
+        }
+        NodeRecord::Bucket { .. } | NodeRecord::Epoch { .. } | NodeRecord::Erase { .. } => 0,
+    }
+}

@@ -1,0 +1,207 @@
+//! What the journal adds up to, by itself: every replica without its tables' bytes, and where each one's records lie.
+//!
+//! One structure for both ends. The writer keeps it in step with what it writes, to know which segments are needed and to carry a
+//! quiet bucket forward. Recovery builds it from what it reads, with a doubt wherever something was damaged.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use blueprint::BucketId;
+use node::{Lost, NodeDurable, NodeRecord};
+use phaser::{Durable, Record};
+
+use crate::content::{Census, Resident};
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ledger {
+    /// Tables are references ([`crate::content::TableRef`]).
+    pub(crate) node: NodeDurable,
+    /// Of exactly the replicas in `node`, as long as nothing is damaged.
+    pub(crate) trails: BTreeMap<BucketId, Trail>,
+    /// Buckets of which something may have been reported as written and not be synced.
+    pub(crate) uneasy: BTreeSet<BucketId>,
+    /// Buckets of which such a thing may be missing, because the operating system restarted (R10). They stay here until a record
+    /// says that the replica begins anew, goes by a new name, or somebody who knows better trusts it.
+    pub(crate) doubtful: BTreeSet<BucketId>,
+}
+
+/// The records of one bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Trail {
+    /// Its last record.
+    pub(crate) last: u64,
+    /// The segment of the record that everything since builds on.
+    pub(crate) base: u64,
+    pub(crate) continuity: Continuity,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Continuity {
+    Whole,
+    /// Something was damaged that may have been its own; a later record can tell.
+    Unproven,
+    Broken,
+}
+
+impl Ledger {
+    /// Does this record say anything? Without a replica only a founding does.
+    pub(crate) fn heeds(&self, record: &NodeRecord) -> bool {
+        match record {
+            NodeRecord::Epoch { .. } | NodeRecord::Bucket { record: Record::Found { .. }, .. } => true,
+            NodeRecord::Erase { bucket } | NodeRecord::Bucket { bucket, .. } => self.node.replicas.contains_key(bucket),
+        }
+    }
+
+    /// The last record of that bucket, 0 if there is none.
+    pub(crate) fn last_of(&self, bucket: BucketId) -> u64 {
+        self.trails.get(&bucket).map_or(0, |trail| trail.last)
+    }
+
+    /// A record that begins in segment `ordinal` and ends with frame `sequence`; `previous` is what it says came before it.
+    pub(crate) fn absorb(&mut self, record: &NodeRecord, ordinal: u64, previous: u64, sequence: u64) {
+        match record {
+            NodeRecord::Epoch { .. } => {}
+            NodeRecord::Erase { bucket } => {
+                self.trails.remove(bucket);
+                self.uneasy.remove(bucket);
+            }
+            NodeRecord::Bucket { bucket, record: Record::Found { .. } } => self.base(*bucket, ordinal, sequence),
+            NodeRecord::Bucket { bucket, .. } => self.continue_trail(*bucket, previous, sequence),
+        }
+        if let NodeRecord::Erase { bucket }
+        | NodeRecord::Bucket {
+            bucket,
+            record: Record::Found { .. } | Record::StartOver { .. } | Record::Adopt(_),
+        } = record
+        {
+            self.doubtful.remove(bucket);
+        }
+        self.node.absorb(record);
+    }
+
+    pub(crate) fn carry(&mut self, bucket: BucketId, durable: Durable, ordinal: u64, sequence: u64) {
+        self.base(bucket, ordinal, sequence);
+        self.node.lost.remove(&bucket);
+        self.node.replicas.insert(bucket, durable);
+    }
+
+    /// From this record on, nothing before it matters.
+    pub(crate) fn base(&mut self, bucket: BucketId, ordinal: u64, sequence: u64) {
+        self.trails.insert(bucket, Trail { last: sequence, base: ordinal, continuity: Continuity::Whole });
+    }
+
+    fn continue_trail(&mut self, bucket: BucketId, previous: u64, sequence: u64) {
+        let unfounded = Trail { last: 0, base: 0, continuity: Continuity::Broken };
+        let trail = self.trails.entry(bucket).or_insert(unfounded);
+        trail.continuity = match trail.continuity {
+            Continuity::Whole | Continuity::Unproven if trail.last == previous => Continuity::Whole,
+            _ => Continuity::Broken,
+        };
+        trail.last = sequence;
+    }
+
+    /// The segment that the oldest of all replicas builds on.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        self.trails.values().map(|trail| trail.base).min()
+    }
+
+    pub(crate) fn census(&self, oldest: u64) -> Census {
+        let residents = self.trails.iter().map(|(bucket, trail)| {
+            let identity = self.node.replicas.get(bucket).map(identity).expect("whoever has a trail is here");
+            Resident { bucket: *bucket, last: trail.last, identity }
+        });
+        Census {
+            oldest,
+            epochs: self.node.epochs.clone(),
+            buckets: residents.collect(),
+            lost: self.node.lost.clone(),
+            uneasy: self.uneasy.clone(),
+            doubtful: self.doubtful.clone(),
+            stopped: false,
+        }
+    }
+}
+
+pub(crate) fn identity(durable: &Durable) -> Lost {
+    Lost { incarnation: durable.me.incarnation, origin: durable.origin }
+}
+
+/// A ledger as recovery builds it.
+#[derive(Debug, Default)]
+pub(crate) struct Recovery {
+    pub(crate) ledger: Ledger,
+    /// What a census called buckets that may turn out to be lost.
+    known: BTreeMap<BucketId, Lost>,
+    pub(crate) epochs_in_doubt: bool,
+    /// A clean stop was read, and nothing after it.
+    pub(crate) stopped: bool,
+    /// The same, in the segment that is being read: what is missing there can only be the stop's own second copy.
+    pub(crate) ended: bool,
+}
+
+impl Recovery {
+    /// Something is missing here, and nobody knows whose.
+    pub(crate) fn on_gap(&mut self) {
+        if self.ended {
+            return;
+        }
+        for trail in self.ledger.trails.values_mut() {
+            if trail.continuity == Continuity::Whole {
+                trail.continuity = Continuity::Unproven;
+            }
+        }
+        self.epochs_in_doubt = true;
+    }
+
+    /// A record of this bucket is missing, up to that frame.
+    pub(crate) fn on_missing(&mut self, bucket: BucketId, sequence: u64) {
+        let trail = self.ledger.trails.entry(bucket);
+        let broken = Trail { last: sequence, base: 0, continuity: Continuity::Broken };
+        trail.and_modify(|trail| (trail.last, trail.continuity) = (sequence, Continuity::Broken)).or_insert(broken);
+    }
+
+    pub(crate) fn on_census(&mut self, census: &Census) {
+        let mut before = std::mem::take(&mut self.ledger.trails);
+        for Resident { bucket, last, identity } in &census.buckets {
+            self.known.insert(*bucket, *identity);
+            let trail = before.remove(bucket).unwrap_or(Trail { last: 0, base: 0, continuity: Continuity::Broken });
+            let continuity = match trail.continuity {
+                Continuity::Whole | Continuity::Unproven if trail.last == *last => Continuity::Whole,
+                _ => Continuity::Broken,
+            };
+            self.ledger.trails.insert(*bucket, Trail { last: *last, base: trail.base, continuity });
+        }
+        // Whoever is not listed was erased, or lost, before the census was taken.
+        for bucket in before.keys() {
+            self.ledger.node.replicas.remove(bucket);
+        }
+        self.ledger.node.lost = census.lost.clone();
+        // Not the higher of both: what was read before may be the void end of an earlier life, in a segment that is not needed
+        // any more and whose successor, which says so, is gone already.
+        self.ledger.node.epochs = census.epochs.clone();
+        self.ledger.uneasy = census.uneasy.clone();
+        self.ledger.doubtful = census.doubtful.clone();
+        self.epochs_in_doubt = false;
+        (self.stopped, self.ended) = (census.stopped, census.stopped);
+    }
+
+    /// Nothing more comes: whoever is not proven whole is lost (R10). Says who that is.
+    pub(crate) fn settle(&mut self) -> Vec<BucketId> {
+        let doubted = |(bucket, trail): (&BucketId, &Trail)| (trail.continuity != Continuity::Whole).then_some(*bucket);
+        let gone: Vec<_> = self.ledger.trails.iter().filter_map(doubted).collect();
+        for bucket in &gone {
+            self.lose(*bucket);
+        }
+        gone
+    }
+
+    /// That replica is damaged beyond use.
+    pub(crate) fn lose(&mut self, bucket: BucketId) {
+        self.ledger.trails.remove(&bucket);
+        let held = self.ledger.node.replicas.remove(&bucket).as_ref().map(identity);
+        // The later name counts: an adoption may be what is missing.
+        let known = self.known.get(&bucket).copied();
+        let unknown = Lost { incarnation: blueprint::Incarnation(0), origin: blueprint::Position::default() };
+        let lost = held.into_iter().chain(known).max_by_key(|lost| lost.incarnation).unwrap_or(unknown);
+        self.ledger.node.lost.entry(bucket).or_insert(lost);
+    }
+}

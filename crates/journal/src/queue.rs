@@ -1,0 +1,221 @@
+//! What lanes want written and the writer has not taken yet. Bounded: a lane that is far ahead of the disk waits.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use node::{BatchId, NodeRecord};
+
+use crate::content::Encoded;
+
+/// How the journal is. The texts are meant for operators.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    Healthy,
+    /// The disk is full: nothing is written until there is space, then everything goes on by itself.
+    Full {
+        why: String,
+    },
+    /// Nothing will be written any more. The process must stop.
+    Failed {
+        why: String,
+    },
+    /// It was closed.
+    Stopped,
+}
+
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) lane: u16,
+    pub(crate) id: BatchId,
+    pub(crate) is_memory: bool,
+    pub(crate) records: Vec<NodeRecord>,
+    /// Unless it brings tables, which are stored first.
+    pub(crate) encoded: Option<Encoded>,
+    pub(crate) bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stop {
+    No,
+    /// At once; what is queued is dropped.
+    Abruptly,
+    /// When everything is written.
+    Cleanly,
+}
+
+#[derive(Debug)]
+pub(crate) struct Queue {
+    waiting: Mutex<Waiting>,
+    /// There is something to do.
+    work: Condvar,
+    /// Something has been done.
+    done: Condvar,
+    most_batches: usize,
+    most_bytes: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    batches: VecDeque<Batch>,
+    /// Queued or being written.
+    bytes: u64,
+    count: usize,
+    /// Of each lane: not yet reported as written.
+    under_way: BTreeMap<u16, usize>,
+    pub(crate) state: State,
+    stop: Stop,
+    syncs_wanted: u64,
+    syncs_done: u64,
+}
+
+/// What the writer does next.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) batches: Vec<Batch>,
+    /// Everything must be synced, as often as this was asked for.
+    pub(crate) sync: Option<u64>,
+    pub(crate) stop: Stop,
+}
+
+impl Queue {
+    pub(crate) fn new(most_batches: usize, most_bytes: u64) -> Self {
+        let waiting = Waiting {
+            batches: VecDeque::new(),
+            bytes: 0,
+            count: 0,
+            under_way: BTreeMap::new(),
+            state: State::Healthy,
+            stop: Stop::No,
+            syncs_wanted: 0,
+            syncs_done: 0,
+        };
+        Self { waiting: Mutex::new(waiting), work: Condvar::new(), done: Condvar::new(), most_batches, most_bytes }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().expect("no thread panics while it has this")
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.lock().state.clone()
+    }
+
+    pub(crate) fn set_state(&self, state: State) {
+        let mut waiting = self.lock();
+        // Failed is for good.
+        if !matches!(waiting.state, State::Failed { .. } | State::Stopped) {
+            waiting.state = state;
+        }
+        drop(waiting);
+        self.done.notify_all();
+    }
+
+    /// May this lane write by itself, without overtaking what it queued?
+    pub(crate) fn is_clear(&self, lane: u16) -> bool {
+        let waiting = self.lock();
+        waiting.state == State::Healthy && waiting.under_way.get(&lane).is_none_or(|count| *count == 0)
+    }
+
+    /// Waits for room. Gives the records back when that would be for nothing, or for long.
+    pub(crate) fn push(&self, batch: Batch) -> Result<(), (State, Vec<NodeRecord>)> {
+        let mut waiting = self.lock();
+        loop {
+            if matches!(waiting.state, State::Failed { .. } | State::Stopped) {
+                return Err((waiting.state.clone(), batch.records));
+            }
+            let is_full = waiting.count >= self.most_batches || waiting.bytes >= self.most_bytes;
+            if !is_full {
+                break;
+            }
+            if waiting.state != State::Healthy {
+                return Err((waiting.state.clone(), batch.records));
+            }
+            waiting = self.done.wait(waiting).expect("no thread panics while it has this");
+        }
+        waiting.bytes += batch.bytes;
+        waiting.count += 1;
+        *waiting.under_way.entry(batch.lane).or_default() += 1;
+        waiting.batches.push_back(batch);
+        drop(waiting);
+        self.work.notify_one();
+        Ok(())
+    }
+
+    /// For the writer: waits until there is something to do, at most so long.
+    pub(crate) fn next(&self, patience: Duration) -> Job {
+        let until = Instant::now() + patience;
+        let mut waiting = self.lock();
+        loop {
+            let has_work =
+                !waiting.batches.is_empty() || waiting.syncs_wanted > waiting.syncs_done || waiting.stop != Stop::No;
+            let left = until.saturating_duration_since(Instant::now());
+            if has_work || left.is_zero() {
+                break;
+            }
+            waiting = self.work.wait_timeout(waiting, left).expect("no thread panics while it has this").0;
+        }
+        Job {
+            batches: waiting.batches.drain(..).collect(),
+            sync: (waiting.syncs_wanted > waiting.syncs_done).then_some(waiting.syncs_wanted),
+            stop: waiting.stop,
+        }
+    }
+
+    /// For the writer, when it cannot go on: waits a little. Says whether it should stop instead.
+    pub(crate) fn pause(&self, patience: Duration) -> Stop {
+        let waiting = self.lock();
+        if waiting.stop != Stop::No {
+            return waiting.stop;
+        }
+        self.work.wait_timeout(waiting, patience).expect("no thread panics while it has this").0.stop
+    }
+
+    pub(crate) fn finished(&self, batches: &[Batch]) {
+        let mut waiting = self.lock();
+        for batch in batches {
+            waiting.bytes -= batch.bytes;
+            waiting.count -= 1;
+            *waiting.under_way.get_mut(&batch.lane).expect("it was counted") -= 1;
+        }
+        drop(waiting);
+        self.done.notify_all();
+    }
+
+    pub(crate) fn synced(&self, upto: u64) {
+        let mut waiting = self.lock();
+        waiting.syncs_done = waiting.syncs_done.max(upto);
+        drop(waiting);
+        self.done.notify_all();
+    }
+
+    /// Waits until everything that is queued now is synced.
+    pub(crate) fn wait_for_sync(&self) -> Result<(), State> {
+        let mut waiting = self.lock();
+        waiting.syncs_wanted += 1;
+        let ticket = waiting.syncs_wanted;
+        self.work.notify_one();
+        while waiting.syncs_done < ticket {
+            if matches!(waiting.state, State::Failed { .. } | State::Stopped) {
+                return Err(waiting.state.clone());
+            }
+            waiting = self.done.wait(waiting).expect("no thread panics while it has this");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn stop(&self, stop: Stop) {
+        let mut waiting = self.lock();
+        waiting.stop = waiting.stop.max(stop);
+        drop(waiting);
+        self.work.notify_all();
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.lock().stop == Stop::Cleanly
+    }
+
+    pub(crate) fn stopped(&self) {
+        self.set_state(State::Stopped);
+    }
+}

@@ -1,0 +1,506 @@
+//! Reads all segments, in order, without changing anything.
+//!
+//! The rule: the last synced mark S is the highest one that any readable frame names. Something missing above S is a torn tail, and
+//! the journal ends before it, whatever can be read behind it. Something missing at or below S was there once: it is damage, and reading
+//! goes on behind it, with doubt about every bucket until a later record proves that nothing of it is missing.
+
+use std::io;
+use std::sync::Arc;
+
+use blueprint::BucketId;
+
+use crate::content::Content;
+use crate::disk::{Disk, DiskFile};
+use crate::frame::{self, HEAD, Head, HeadProblem, Kind, LEAST_ROOM, MEMORY, NODE, Newest, SEGMENT_HEAD, SegmentHead};
+use crate::ledger::Recovery;
+use crate::notes::Note;
+use crate::{OpenError, Progress};
+
+pub(crate) const SEGMENT_SUFFIX: &str = ".segment";
+
+/// A segment's file with a readable header.
+#[derive(Clone, Debug)]
+pub(crate) struct Segment {
+    pub(crate) name: String,
+    pub(crate) file: Arc<dyn DiskFile>,
+    pub(crate) size: u64,
+    pub(crate) head: SegmentHead,
+    /// What counts in it ends here.
+    pub(crate) end: u64,
+    /// The last frame that counts; one less than the first if none does.
+    pub(crate) last: u64,
+    pub(crate) frames: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Scan {
+    pub(crate) recovery: Recovery,
+    pub(crate) notes: Vec<Note>,
+    /// Segments that count, oldest first.
+    pub(crate) segments: Vec<Segment>,
+    /// Files of segments that do not.
+    pub(crate) free: Vec<(String, u64)>,
+    pub(crate) journal: Option<u64>,
+    /// The last frame that counts; all records up to it are complete.
+    pub(crate) last: u64,
+    pub(crate) synced: u64,
+    /// Above every number that any frame on this disk can have.
+    pub(crate) next_sequence: u64,
+    pub(crate) next_ordinal: u64,
+}
+
+/// A frame where it was found.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    head: Head,
+    at: usize,
+    intact: bool,
+}
+
+/// A record of which only the beginning has been read.
+#[derive(Debug)]
+struct Pending {
+    kind: Kind,
+    bucket: BucketId,
+    first: u64,
+    last: u64,
+    previous: u64,
+    ordinal: u64,
+    payload: Vec<u8>,
+}
+
+pub(crate) fn scan(disk: &dyn Disk, progress: &mut dyn FnMut(Progress)) -> Result<Scan, OpenError> {
+    let mut reader = Reader::open(disk)?;
+    let total: u64 = reader.segments.iter().map(|segment| segment.size).sum();
+    let mut done = Progress { segments_read: 0, segments: reader.segments.len() as u64, bytes_read: 0, bytes: total };
+    progress(done);
+    for at in 0..reader.segments.len() {
+        let goes_on = reader.read_segment(at);
+        done.segments_read += 1;
+        done.bytes_read += reader.segments[at].size;
+        progress(done);
+        if !goes_on {
+            break;
+        }
+    }
+    Ok(reader.finish())
+}
+
+struct Reader {
+    segments: Vec<Segment>,
+    /// The last number in each of them that counts.
+    limits: Vec<u64>,
+    headless: Vec<(String, Arc<dyn DiskFile>, u64)>,
+    free: Vec<(String, u64)>,
+    journal: Option<u64>,
+    salt: u32,
+    next_ordinal: u64,
+    next_sequence: u64,
+    recovery: Recovery,
+    notes: Vec<Note>,
+    pending: Option<Pending>,
+    /// The last frame that was read.
+    last: u64,
+    /// The number that the next one should bear. One more, except where a start of the node left numbers out.
+    next: u64,
+    synced: u64,
+    /// The highest mark of all, once it had to be looked for.
+    highest_mark: Option<u64>,
+    /// Segments below this are known to be of no use.
+    oldest: u64,
+    /// So many segments were read, the last of them perhaps in part.
+    read: usize,
+    /// What the file of that name says, if it is about this journal.
+    newest: Option<Newest>,
+}
+
+impl Reader {
+    fn open(disk: &dyn Disk) -> Result<Self, OpenError> {
+        let failed = |what: &str| {
+            let what = what.to_owned();
+            move |error| OpenError::Io { what, error }
+        };
+        let mut notes = Vec::new();
+        let (mut segments, mut headless, mut free) = (Vec::new(), Vec::new(), Vec::new());
+        for name in disk.names().map_err(failed("list the files of the journal"))? {
+            if !name.ends_with(SEGMENT_SUFFIX) {
+                continue;
+            }
+            let file = disk.open(&name).map_err(failed(&format!("open {name}")))?;
+            let size = file.size().map_err(failed(&format!("ask the size of {name}")))?;
+            let mut bytes = vec![0; SEGMENT_HEAD.min(size) as usize];
+            let readable = file.read_at(0, &mut bytes).is_ok();
+            match SegmentHead::read(&bytes) {
+                Ok((head, damaged)) => {
+                    if damaged {
+                        notes.push(Note::HeaderCopy { file: name.clone() });
+                    }
+                    let last = head.first.saturating_sub(1);
+                    segments.push(Segment { name, file, size, head, end: SEGMENT_HEAD, last, frames: 0 });
+                }
+                Err(HeadProblem::Version(version)) => return Err(OpenError::Version { file: name, version }),
+                Err(HeadProblem::None) if readable && bytes.iter().all(|byte| *byte == 0) => free.push((name, size)),
+                Err(HeadProblem::None) => headless.push((name, file, size)),
+            }
+        }
+        segments.sort_by_key(|segment| segment.head.ordinal);
+        let journal = segments.last().map(|segment| segment.head.journal);
+        if let Some(stranger) = segments.iter().find(|segment| Some(segment.head.journal) != journal) {
+            return Err(OpenError::Mixed { file: stranger.name.clone() });
+        }
+        let oldest = segments.iter().map(|segment| segment.head.oldest).max().unwrap_or_default();
+        let next_ordinal = segments.last().map_or(1, |segment| segment.head.ordinal + 1);
+        let first = segments.iter().map(|segment| segment.head.first).max().unwrap_or(1);
+        let bytes: u64 = segments.iter().map(|s| s.size).chain(headless.iter().map(|h| h.2)).sum();
+        let mut reader = Self {
+            segments: Vec::new(),
+            limits: Vec::new(),
+            headless,
+            free,
+            journal,
+            salt: journal.map_or(0, frame::salt),
+            next_ordinal,
+            next_sequence: first + bytes / HEAD as u64 + 1,
+            recovery: Recovery::default(),
+            notes,
+            pending: None,
+            last: 0,
+            next: 0,
+            synced: 0,
+            highest_mark: None,
+            oldest,
+            read: 0,
+            newest: read_newest(disk).filter(|newest| journal.is_none_or(|journal| journal == newest.journal)),
+        };
+        reader.choose(segments);
+        Ok(reader)
+    }
+
+    /// Leaves out what is no longer needed, and what a later segment says is void.
+    fn choose(&mut self, segments: Vec<Segment>) {
+        let mut limit = u64::MAX;
+        for segment in segments.into_iter().rev() {
+            let head = &segment.head;
+            let (first, follows) = (head.first, head.follows);
+            if head.ordinal < self.oldest || first > limit {
+                self.free.push((segment.name, segment.size));
+            } else {
+                self.segments.push(segment);
+                self.limits.push(limit);
+            }
+            limit = limit.min(follows);
+        }
+        self.segments.reverse();
+        self.limits.reverse();
+    }
+
+    /// Says whether the journal goes on behind it.
+    fn read_segment(&mut self, at: usize) -> bool {
+        self.read = at + 1;
+        let head = self.segments[at].head.clone();
+        if at == 0 && head.ordinal > self.oldest && self.find_highest_mark(0, &[]) == 0 {
+            // The very first segment is not there, and nothing was ever synced: the journal had not begun.
+            self.notes.push(Note::TornTail { segment: self.oldest, after: 0, dropped: 0 });
+            self.read = 0;
+            return false;
+        } else if at == 0 {
+            self.last = head.follows;
+        } else if self.last < head.follows && !self.skip(at - 1, head.follows + 1, 0, &[]) {
+            self.read = at;
+            return false;
+        }
+        self.next = head.first;
+        self.recovery.ended = false;
+        self.synced = self.synced.max(head.synced);
+        let (bytes, unreadable) = read_all(&*self.segments[at].file, self.segments[at].size);
+        if unreadable > 0 {
+            self.notes.push(Note::Unreadable { file: self.segments[at].name.clone(), blocks: unreadable });
+        }
+        let (found, limit) = (parse(self.salt, &bytes, head.first, self.limits[at]), self.limits[at]);
+        for (i, frame) in found.iter().enumerate() {
+            let sequence = frame.head.sequence;
+            let (rest, dropped) = (&found[i..], (found.len() - i) as u64);
+            if sequence > self.next && !self.skip(at, sequence, dropped, rest) {
+                return false;
+            }
+            self.next = sequence;
+            if !frame.intact && !self.skip(at, sequence, dropped - 1, rest) {
+                return false;
+            }
+            self.take(frame, &bytes, head.ordinal);
+            let segment = &mut self.segments[at];
+            segment.end = (frame.at + frame::frame_bytes(frame.head.length as usize)) as u64;
+            (segment.last, segment.frames) = (sequence, segment.frames + 1);
+        }
+        let end = self.segments[at].end as usize;
+        let is_end = at + 1 == self.segments.len() && self.last < limit;
+        let room = bytes.len().saturating_sub(end) as u64;
+        let is_torn = room >= LEAST_ROOM && bytes[end..end + HEAD].iter().any(|byte| *byte != 0);
+        if is_end && (is_torn || found.is_empty()) {
+            // Frames end with zeros in the place of the next head: this was the beginning of one more. A segment without any
+            // was begun, and its first write did not come through.
+            self.notes.push(Note::TornTail { segment: head.ordinal, after: self.last, dropped: 0 });
+        }
+        true
+    }
+
+    /// Something is missing after `last`, and `next` is the first number behind it. Damage is stepped over; at a torn tail the
+    /// journal ends.
+    fn skip(&mut self, at: usize, next: u64, dropped: u64, rest: &[Found]) -> bool {
+        let mark = match self.highest_mark {
+            Some(mark) => mark,
+            None => {
+                let mark = self.find_highest_mark(at + 1, rest);
+                self.highest_mark = Some(mark);
+                mark
+            }
+        };
+        let segment = self.segments[at].head.ordinal;
+        if self.next > mark {
+            self.notes.push(Note::TornTail { segment, after: self.last, dropped });
+            return false;
+        }
+        self.notes.push(Note::Damaged { segment, after: self.last, next });
+        if next > self.next {
+            if let Some(pending) = self.pending.take() {
+                self.recovery.on_missing(pending.bucket, pending.last);
+            }
+            self.recovery.on_gap();
+        }
+        // What is missing may begin below the mark and end above it: then the tail is torn as well, and nothing behind it counts.
+        // An earlier start, before the damage, did not count it either.
+        let is_torn = next - 1 > mark;
+        if is_torn {
+            self.notes.push(Note::TornTail { segment, after: self.last, dropped });
+        }
+        !is_torn
+    }
+
+    fn find_highest_mark(&self, from: usize, rest: &[Found]) -> u64 {
+        let known = self.newest.map_or(0, |newest| newest.synced).max(self.synced);
+        let mut mark = rest.iter().map(|frame| frame.head.synced).fold(known, u64::max);
+        for (segment, limit) in self.segments[from..].iter().zip(&self.limits[from..]) {
+            let (bytes, _) = read_all(&*segment.file, segment.size);
+            let found = parse(self.salt, &bytes, segment.head.first, *limit);
+            mark = found.iter().map(|frame| frame.head.synced).fold(mark.max(segment.head.synced), u64::max);
+        }
+        mark
+    }
+
+    fn take(&mut self, frame: &Found, bytes: &[u8], ordinal: u64) {
+        let head = &frame.head;
+        let payload = &bytes[frame.at + HEAD..][..head.length as usize];
+        (self.last, self.next) = (head.sequence, head.sequence + 1);
+        self.synced = self.synced.max(head.synced);
+        if !frame.intact {
+            return self.miss(head);
+        }
+        if head.flags & MEMORY != 0 && head.bucket != NODE {
+            self.recovery.ledger.uneasy.insert(head.bucket);
+        }
+        let pending = match (self.pending.take(), head.is_first()) {
+            (pending, true) if head.bucket == NODE && head.is_last() => {
+                // A census may stand between two parts of a record: a segment begins with one.
+                self.complete(head.kind, NODE, payload, ordinal, head.previous, head.sequence);
+                self.pending = pending;
+                return;
+            }
+            (Some(pending), true) => {
+                self.recovery.on_missing(pending.bucket, pending.last); // its rest never came
+                None
+            }
+            (pending, _) => pending,
+        };
+        match (pending, head.is_first(), head.is_last()) {
+            (_, true, true) => {
+                self.complete(head.kind, head.bucket, payload, ordinal, head.previous, head.sequence);
+            }
+            (_, true, false) => {
+                let (kind, bucket, first, previous) = (head.kind, head.bucket, head.sequence, head.previous);
+                let payload = payload.to_vec();
+                self.pending = Some(Pending { kind, bucket, first, last: first, previous, ordinal, payload });
+            }
+            (Some(mut pending), false, is_last) if pending.bucket == head.bucket && pending.last == head.previous => {
+                pending.payload.extend_from_slice(payload);
+                pending.last = head.sequence;
+                if is_last {
+                    let Pending { kind, bucket, previous, ordinal, payload, last, .. } = pending;
+                    self.complete(kind, bucket, &payload, ordinal, previous, last);
+                } else {
+                    self.pending = Some(pending);
+                }
+            }
+            (pending, false, _) => {
+                if let Some(pending) = pending {
+                    self.recovery.on_missing(pending.bucket, pending.last);
+                }
+                self.miss(head);
+            }
+        }
+    }
+
+    /// The head of a frame can be read, the rest is not to be had.
+    fn miss(&mut self, head: &Head) {
+        if let Some(pending) = self.pending.take_if(|pending| pending.bucket == head.bucket) {
+            self.recovery.on_missing(pending.bucket, pending.last);
+        }
+        match head.kind {
+            Kind::Census | Kind::Mark => {}
+            Kind::Epoch => self.recovery.epochs_in_doubt = true,
+            Kind::Record | Kind::Erase | Kind::Carry => self.recovery.on_missing(head.bucket, head.sequence),
+        }
+    }
+
+    fn complete(&mut self, kind: Kind, bucket: BucketId, payload: &[u8], ordinal: u64, previous: u64, sequence: u64) {
+        let Some(content) = Content::decode(kind, bucket, payload) else {
+            // Its checksum is right and it makes no sense: as good as damaged.
+            self.notes.push(Note::Damaged { segment: ordinal, after: sequence - 1, next: sequence });
+            match kind {
+                Kind::Census | Kind::Epoch | Kind::Mark => self.recovery.epochs_in_doubt = true,
+                Kind::Record | Kind::Erase | Kind::Carry => self.recovery.on_missing(bucket, sequence),
+            }
+            return;
+        };
+        if !matches!(content, Content::Mark) {
+            self.recovery.stopped = false;
+        }
+        match content {
+            Content::Record(record) => self.recovery.ledger.absorb(&record, ordinal, previous, sequence),
+            Content::Carry(bucket, durable) => self.recovery.ledger.carry(bucket, *durable, ordinal, sequence),
+            Content::Census(census) => {
+                self.oldest = self.oldest.max(census.oldest);
+                self.recovery.on_census(&census);
+            }
+            Content::Mark => {}
+        }
+    }
+
+    fn finish(mut self) -> Scan {
+        self.look_at_headless();
+        self.look_for_newest();
+        // Records whose rest did not make it are void, and so is whatever stands between their parts.
+        let last = self.pending.as_ref().map_or(self.last, |pending| pending.first - 1);
+        let oldest = self.oldest;
+        self.notes.retain(|note| note.segment().is_none_or(|segment| segment >= oldest));
+        for bucket in self.recovery.settle() {
+            self.notes.push(Note::ReplicaLost { bucket });
+        }
+        if self.recovery.epochs_in_doubt {
+            self.notes.push(Note::EpochsInDoubt);
+        }
+        // A segment at the end without a single frame is as good as not begun.
+        let used = self.segments[..self.read].iter().rposition(|segment| segment.frames > 0).map_or(0, |at| at + 1);
+        let unread = self.segments.split_off(used);
+        self.free.extend(unread.into_iter().map(|segment| (segment.name, segment.size)));
+        Scan {
+            recovery: self.recovery,
+            notes: self.notes,
+            segments: self.segments,
+            free: self.free,
+            journal: self.journal,
+            last,
+            synced: self.synced,
+            next_sequence: self.next_sequence.max(self.last + 1),
+            next_ordinal: self.next_ordinal,
+        }
+    }
+
+    /// Is the end of the journal gone altogether?
+    fn look_for_newest(&mut self) {
+        let Some(newest) = self.newest else { return };
+        if self.last < newest.synced {
+            self.notes.push(Note::Missing { segment: newest.ordinal, after: self.last });
+            self.recovery.on_gap();
+        }
+        self.next_ordinal = self.next_ordinal.max(newest.ordinal + 1);
+        self.next_sequence = self.next_sequence.max(newest.synced + 1);
+    }
+
+    /// Files without a readable header: was one of them the end of the journal?
+    fn look_at_headless(&mut self) {
+        for (name, file, size) in std::mem::take(&mut self.headless) {
+            let (bytes, _) = read_all(&*file, size);
+            let beyond: Vec<_> = (SEGMENT_HEAD as usize..bytes.len())
+                .step_by(8)
+                .filter_map(|at| Head::read(self.salt, &bytes[at..]))
+                .filter(|head| head.sequence > self.last)
+                .collect();
+            let first = beyond.iter().map(|head| head.sequence).min();
+            let mark = beyond.iter().map(|head| head.synced).max().unwrap_or_default();
+            if first.is_some_and(|first| mark >= first) {
+                self.notes.push(Note::Header { file: name.clone() });
+                self.recovery.on_gap();
+            } else if first.is_some() || self.journal.is_none() {
+                let segment = self.segments.last().map_or(0, |segment| segment.head.ordinal + 1);
+                self.notes.push(Note::TornTail { segment, after: self.last, dropped: beyond.len() as u64 });
+            }
+            let highest = beyond.iter().map(|head| head.sequence + 1).max().unwrap_or_default();
+            self.next_sequence = self.next_sequence.max(highest + size / HEAD as u64);
+            self.free.push((name, size));
+        }
+    }
+}
+
+/// All frames of a segment with rising numbers from `first` to `limit`, also behind what is unreadable.
+fn parse(salt: u32, bytes: &[u8], first: u64, limit: u64) -> Vec<Found> {
+    let mut found = Vec::new();
+    let (mut at, mut want) = (SEGMENT_HEAD as usize, first);
+    while at + HEAD <= bytes.len() {
+        // Numbers rise by one: a frame cannot bear one that would not have fitted in before it.
+        let most = first + (at - SEGMENT_HEAD as usize) as u64 / HEAD as u64;
+        let fits = |head: &Head| {
+            (want..=most).contains(&head.sequence) && at + frame::frame_bytes(head.length as usize) <= bytes.len()
+        };
+        let Some(head) = Head::read(salt, &bytes[at..]).filter(fits) else {
+            at += 8;
+            continue;
+        };
+        if head.sequence > limit {
+            break;
+        }
+        let payload = &bytes[at + HEAD..][..head.length as usize];
+        let intact = frame::payload_crc(salt, payload) == head.payload_crc;
+        found.push(Found { head, at, intact });
+        want = head.sequence + 1;
+        at += frame::frame_bytes(head.length as usize);
+    }
+    found
+}
+
+fn read_newest(disk: &dyn Disk) -> Option<Newest> {
+    let file = disk.open(Newest::FILE).ok()?;
+    let mut bytes = vec![0; file.size().ok()?.min(4096) as usize];
+    file.read_at(0, &mut bytes).ok()?;
+    Newest::read(&bytes)
+}
+
+/// The size of what a disk loses at once.
+const BLOCK: usize = 4096;
+
+/// Blocks that the disk does not give back read as zeros, and are counted.
+fn read_all(file: &dyn DiskFile, size: u64) -> (Vec<u8>, u64) {
+    let mut bytes = vec![0; size as usize];
+    if file.read_at(0, &mut bytes).is_ok() {
+        return (bytes, 0);
+    }
+    let mut unreadable = 0;
+    for (i, block) in bytes.chunks_mut(BLOCK).enumerate() {
+        if file.read_at((i * BLOCK) as u64, block).is_err() {
+            block.fill(0);
+            unreadable += 1;
+        }
+    }
+    (bytes, unreadable)
+}
+
+/// Writes the end of the journal once more and syncs it. What was read may be known to the operating system only; and after a
+/// sync that failed, a sync alone would say yes without writing anything.
+pub(crate) fn settle_on_disk(scan: &Scan) -> io::Result<()> {
+    for segment in scan.segments.iter().filter(|segment| segment.last > scan.synced) {
+        let mut bytes = vec![0; segment.end as usize];
+        segment.file.read_at(0, &mut bytes)?;
+        segment.file.write_at(0, &bytes)?;
+        segment.file.sync()?;
+    }
+    Ok(())
+}

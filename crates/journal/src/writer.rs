@@ -1,0 +1,479 @@
+//! The one thread that syncs: gathers what all lanes want, writes it, syncs once, and says so. Between groups it keeps the house:
+//! a blank segment ahead, old segments freed, files of tables rewritten.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use blueprint::BucketId;
+use node::{BatchId, NodeRecord};
+
+use crate::content::{self, Encoded};
+use crate::disk::Disk;
+use crate::frame::Newest;
+use crate::journal::{OnWritten, Shared};
+use crate::pen::{Blank, InUse, Pen};
+use crate::queue::{Batch, State, Stop};
+use crate::scan::SEGMENT_SUFFIX;
+use crate::tables::{Rewritten, TableFiles};
+
+/// A full disk is tried again this often.
+const FULL_RETRY: Duration = Duration::from_millis(100);
+/// Blank segments kept for later; more than these are removed, so that a burst does not take the disk for ever.
+const BLANKS_KEPT: usize = 2;
+const ZEROS: usize = 1 << 20;
+
+pub(crate) struct Writer {
+    shared: Arc<Shared>,
+    tables: TableFiles,
+    on_written: OnWritten,
+    /// A blank segment on its way, so that nobody waits while it is filled with zeros.
+    making: Option<JoinHandle<io::Result<Blank>>>,
+    /// No blank could be made ahead; the next try is when one is needed.
+    is_short: bool,
+    /// The segment that the file `newest` names.
+    newest: Option<u64>,
+    /// What is alive was last added up in this segment: once for each is enough.
+    weighed: Option<u64>,
+}
+
+/// A writer that panics must not leave lanes waiting for it.
+struct Guard(Arc<Shared>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let why = "the journal's thread ended with a bug, which it has printed. Nothing more is written or acknowledged. Stop this \
+                       process, start it again, and report the bug.";
+            self.0.queue.set_state(State::Failed { why: why.into() });
+        }
+    }
+}
+
+/// Why a group is not written.
+enum Trouble {
+    Failed { what: &'static str, error: io::Error },
+    Stopped,
+}
+
+fn failed(what: &'static str) -> impl FnOnce(io::Error) -> Trouble {
+    move |error| Trouble::Failed { what, error }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+const SYNC: &str = "syncing the journal to disk";
+const WRITE: &str = "writing to a segment of the journal";
+const TABLES: &str = "writing a checkpoint";
+
+impl Writer {
+    pub(crate) fn new(shared: Arc<Shared>, tables: TableFiles, on_written: OnWritten) -> Self {
+        Self { shared, tables, on_written, making: None, is_short: false, newest: None, weighed: None }
+    }
+
+    pub(crate) fn run(mut self) {
+        let _guard = Guard(self.shared.clone());
+        loop {
+            let mut job = self.shared.queue.next(self.shared.options.sync_within);
+            if job.stop == Stop::Abruptly {
+                break self.shared.queue.stopped();
+            }
+            let result = self.say_what_is_owed().and_then(|()| self.group(&mut job.batches));
+            let result = result.and_then(|()| match (job.stop, job.sync) {
+                (Stop::Cleanly, _) => self.stop(),
+                (_, Some(upto)) => self.sync().map(|()| self.shared.queue.synced(upto)),
+                (_, None) if job.batches.is_empty() => self.idle(),
+                (_, None) => Ok(()),
+            });
+            match result {
+                Ok(()) if job.stop == Stop::Cleanly => break self.shared.queue.stopped(),
+                Ok(()) => {}
+                Err(Trouble::Stopped) if self.shared.queue.is_closing() => {
+                    let why = "it was closed while the disk was full. What was queued is not written, and was not acknowledged.";
+                    break self.shared.queue.set_state(State::Failed { why: why.into() });
+                }
+                Err(Trouble::Stopped) => break self.shared.queue.stopped(),
+                Err(Trouble::Failed { what, error }) => break self.shared.fail(what, &error),
+            }
+        }
+        if let Some(making) = self.making.take() {
+            drop(making.join()); // it must not touch the directory when that is no longer ours
+        }
+    }
+
+    /// Writes, syncs and reports.
+    fn group(&mut self, batches: &mut [Batch]) -> Result<(), Trouble> {
+        if batches.is_empty() {
+            return Ok(());
+        }
+        self.store_tables(batches)?;
+        for batch in batches.iter_mut() {
+            let encoded = batch.encoded.get_or_insert_with(|| {
+                let mut encoded = Encoded::default();
+                batch.records.iter().for_each(|record| encoded.push(record));
+                encoded
+            });
+            let append = |pen: &mut Pen| pen.append(encoded, &batch.records, batch.is_memory);
+            self.with_room(encoded.growth, |pen| pen.has_room_for(encoded), append)?;
+        }
+        self.sync()?;
+        self.report(batches);
+        self.keep_house(batches)
+    }
+
+    fn report(&self, batches: &[Batch]) {
+        self.shared.counts.batches.fetch_add(batches.len() as u64, Ordering::Relaxed);
+        self.shared.queue.finished(batches);
+        let mut newest: BTreeMap<u16, BatchId> = BTreeMap::new();
+        for batch in batches {
+            newest.insert(batch.lane, batch.id);
+        }
+        for (lane, id) in newest {
+            (self.on_written)(lane, id);
+        }
+    }
+
+    /// Tables first: a record that refers to one is written when that is safe.
+    fn store_tables(&mut self, batches: &mut [Batch]) -> Result<(), Trouble> {
+        let mut is_any = false;
+        for record in batches.iter_mut().filter(|batch| batch.encoded.is_none()).flat_map(|batch| &mut batch.records) {
+            let Some((bucket, images)) = content::tables_of(record) else { continue };
+            is_any |= !images.is_empty();
+            loop {
+                let generation = self.shared.pen().generation();
+                match self.tables.store(bucket, images, generation) {
+                    Ok(()) => break,
+                    Err(error) if is_full(&error) => self.wait_for_space("to write a checkpoint", &error)?,
+                    Err(error) => return Err(Trouble::Failed { what: TABLES, error }),
+                }
+            }
+        }
+        self.recovered();
+        if is_any { self.tables.sync().map_err(failed("syncing a checkpoint to disk")) } else { Ok(()) }
+    }
+
+    /// Does something with the pen when there is room for it; makes room, and waits for space on the disk if it must.
+    fn with_room<T>(
+        &mut self,
+        growth: u64,
+        has_room: impl Fn(&Pen) -> bool,
+        act: impl FnOnce(&mut Pen) -> io::Result<T>,
+    ) -> Result<T, Trouble> {
+        loop {
+            let mut pen = self.shared.pen();
+            if has_room(&pen) {
+                let done = act(&mut pen).map_err(failed(WRITE))?;
+                drop(pen);
+                self.recovered();
+                return Ok(done);
+            }
+            if pen.is_cramped(growth) {
+                let error = io::Error::other("segment_bytes is too small for so many buckets: raise it");
+                return Err(Trouble::Failed { what: WRITE, error });
+            }
+            drop(pen);
+            match self.make_blank() {
+                Ok(()) => {}
+                Err(error) if is_full(&error) => self.wait_for_space("for another segment of the journal", &error)?,
+                Err(error) => return Err(Trouble::Failed { what: "making a segment of the journal", error }),
+            }
+        }
+    }
+
+    fn wait_for_space(&mut self, what: &str, error: &io::Error) -> Result<(), Trouble> {
+        let why = format!(
+            "there is no space on the disk {what} ({error}). Writes are refused; nothing that was acknowledged is lost. Free \
+             some space: writing goes on by itself."
+        );
+        self.shared.queue.set_state(State::Full { why });
+        // What is already in segments stays safe meanwhile, level memory too.
+        self.sync()?;
+        if self.shared.queue.pause(FULL_RETRY) != Stop::No {
+            return Err(Trouble::Stopped);
+        }
+        Ok(())
+    }
+
+    fn recovered(&self) {
+        if matches!(self.shared.queue.state(), State::Full { .. }) {
+            self.shared.queue.set_state(State::Healthy);
+        }
+    }
+
+    /// Everything that has been written is safe when this returns. Lanes may go on writing meanwhile.
+    fn sync(&mut self) -> Result<(), Trouble> {
+        let mut pen = self.shared.pen();
+        pen.flush().map_err(failed(WRITE))?;
+        let (files, upto) = pen.take_touched();
+        drop(pen);
+        for file in files {
+            file.sync().map_err(failed(SYNC))?;
+            self.shared.counts.syncs.fetch_add(1, Ordering::Relaxed);
+        }
+        self.shared.pen().on_synced(upto);
+        Ok(())
+    }
+
+    /// What no record says stands in a census; it is synced with whatever comes next.
+    fn say_what_is_owed(&mut self) -> Result<(), Trouble> {
+        if self.shared.pen().owes_census() {
+            self.with_room(0, |pen| pen.room_for_census(1), Pen::let_go)?;
+        }
+        Ok(())
+    }
+
+    /// Nobody wants anything: what lanes wrote by themselves is synced, and that is written down.
+    fn idle(&mut self) -> Result<(), Trouble> {
+        if self.shared.pen().has_unsynced() {
+            self.sync()?;
+        }
+        self.shared.pen().mark().map_err(failed(WRITE))?;
+        Ok(())
+    }
+
+    fn stop(&mut self) -> Result<(), Trouble> {
+        if !self.shared.pen().is_begun() {
+            return Ok(()); // nothing was written, nothing needs to be said
+        }
+        self.sync()?;
+        self.with_room(0, |pen| pen.room_for_census(2), Pen::stop)?;
+        self.sync()?;
+        self.shared.pen().mark().map_err(failed(WRITE))?;
+        self.sync()?;
+        self.name_newest()
+    }
+
+    /// Once for each segment, when something in it is synced; and at the end.
+    fn name_newest(&mut self) -> Result<(), Trouble> {
+        let newest = {
+            let pen = self.shared.pen();
+            pen.newest()
+        };
+        let write = |newest: Newest| {
+            let disk = &self.shared.disk;
+            let (file, is_new) = match disk.open(Newest::FILE) {
+                Ok(file) => (file, false),
+                Err(_) => (disk.create(Newest::FILE)?, true),
+            };
+            file.write_at(0, &newest.write())?;
+            file.sync()?;
+            if is_new { disk.sync_names() } else { Ok(()) }
+        };
+        match newest.map_or(Ok(()), write) {
+            Ok(()) => self.newest = newest.map(|newest| newest.ordinal),
+            Err(error) if is_full(&error) => {} // only a safeguard: the next group tries again
+            Err(error) => return Err(Trouble::Failed { what: "naming the newest segment", error }),
+        }
+        Ok(())
+    }
+
+    fn keep_house(&mut self, batches: &[Batch]) -> Result<(), Trouble> {
+        if self.shared.pen().newest().map(|newest| newest.ordinal) != self.newest {
+            self.name_newest()?;
+        }
+        self.drop_tables(batches)?;
+        while self.is_too_long() && self.free_oldest()? {}
+        self.keep_a_blank();
+        if self.is_short && self.can_squeeze() {
+            self.free_oldest()?;
+        }
+        Ok(())
+    }
+
+    /// The disk is nearly full, but the oldest segment could be cleaned within what is left of the newest.
+    fn can_squeeze(&self) -> bool {
+        let pen = self.shared.pen();
+        let Some(oldest) = pen.segments.front().filter(|_| pen.segments.len() > 1) else { return false };
+        let mut encoded = Encoded::default();
+        for (bucket, _) in pen.ledger.trails.iter().filter(|(_, trail)| trail.base <= oldest.ordinal) {
+            encoded.push_carry(*bucket, &pen.ledger.node.replicas[bucket]);
+        }
+        encoded.bytes.len() * 2 < self.shared.options.segment_bytes as usize && pen.has_room_for(&encoded)
+    }
+
+    /// More segments than wanted, and more than twice what is alive: cleaning never costs more than it frees.
+    fn is_too_long(&mut self) -> bool {
+        let pen = self.shared.pen();
+        let newest = pen.newest().map(|newest| newest.ordinal);
+        if pen.segments.len() <= self.shared.options.segments.max(2) || newest == self.weighed {
+            return false;
+        }
+        let alive: u64 = pen.ledger.node.replicas.values().map(alive_bytes).sum();
+        let is_too_long = pen.segments.len() as u64 > 2 * alive / self.shared.options.segment_bytes + 3;
+        if !is_too_long {
+            self.weighed = newest;
+        }
+        is_too_long
+    }
+
+    /// Carries whoever still needs the oldest segment forward, and frees it.
+    fn free_oldest(&mut self) -> Result<bool, Trouble> {
+        let Some(oldest) = self.shared.pen().segments.front().map(|segment| segment.ordinal) else { return Ok(false) };
+        let needy: Vec<_> = {
+            let pen = self.shared.pen();
+            pen.ledger.trails.iter().filter(|(_, trail)| trail.base <= oldest).map(|(bucket, _)| *bucket).collect()
+        };
+        for bucket in needy {
+            self.carry(bucket)?;
+        }
+        let free_below = self.with_room(0, |pen| pen.room_for_census(1), Pen::let_go)?;
+        self.sync()?;
+        let free = self.shared.pen().take_free(free_below);
+        let is_any = !free.is_empty();
+        for segment in free {
+            self.recycle(segment)?;
+        }
+        Ok(is_any)
+    }
+
+    fn carry(&mut self, bucket: BucketId) -> Result<(), Trouble> {
+        let encode = |pen: &Pen| {
+            let mut encoded = Encoded::default();
+            if let Some(durable) = pen.ledger.node.replicas.get(&bucket) {
+                encoded.push_carry(bucket, durable);
+            }
+            encoded
+        };
+        // Encoded twice, because a lane may write in between; it is the rare path.
+        self.with_room(0, |pen| pen.has_room_for(&encode(pen)), |pen| pen.carry(&encode(pen)))?;
+        self.shared.counts.carried.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn recycle(&mut self, segment: InUse) -> Result<(), Trouble> {
+        self.shared.counts.recycled.fetch_add(1, Ordering::Relaxed);
+        let mut pen = self.shared.pen();
+        if pen.blanks.len() < BLANKS_KEPT && segment.size == self.shared.options.segment_bytes {
+            pen.blanks.push_back(segment.blank);
+            return Ok(());
+        }
+        drop(pen);
+        self.shared.disk.remove(&segment.blank.name).map_err(failed("removing a segment that is not needed"))
+    }
+
+    /// Files of replicas that are erased go; those that are mostly waste are rewritten.
+    fn drop_tables(&mut self, batches: &[Batch]) -> Result<(), Trouble> {
+        let records = batches.iter().flat_map(|batch| &batch.records);
+        let concerned: BTreeSet<BucketId> = records
+            .filter_map(|record| match record {
+                NodeRecord::Erase { bucket } => Some(*bucket),
+                NodeRecord::Bucket { bucket, record } if !is_plain(record) => Some(*bucket),
+                NodeRecord::Bucket { .. } | NodeRecord::Epoch { .. } => None,
+            })
+            .filter(|bucket| self.tables.has(*bucket))
+            .collect();
+        for bucket in concerned {
+            let pen = self.shared.pen();
+            let durable = pen.ledger.node.replicas.get(&bucket);
+            let is_lost = pen.ledger.node.lost.contains_key(&bucket);
+            let is_wasteful = |durable| self.tables.is_wasteful(bucket, durable, self.shared.options.rewrite_bytes);
+            let wasteful = durable.filter(|durable| is_wasteful(durable)).cloned();
+            let is_gone = durable.is_none() && !is_lost;
+            drop(pen);
+            if is_gone {
+                self.tables.remove(bucket).map_err(failed("removing a checkpoint that is not needed"))?;
+            }
+            // Tables change by this thread alone, so what was copied here stays true.
+            if let Some(durable) = wasteful {
+                self.rewrite_tables(bucket, &durable)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn rewrite_tables(&mut self, bucket: BucketId, durable: &phaser::Durable) -> Result<(), Trouble> {
+        let generation = self.shared.pen().generation();
+        let Rewritten { tables, old } = match self.tables.rewrite(bucket, durable, generation) {
+            Ok(rewritten) => rewritten,
+            Err(error) if is_full(&error) => return Ok(()), // the waste stays for now; the next checkpoint tries again
+            Err(error) => return Err(Trouble::Failed { what: TABLES, error }),
+        };
+        if let Some(durable) = self.shared.pen().ledger.node.replicas.get_mut(&bucket) {
+            durable.tables = tables.into_iter().collect();
+        }
+        self.carry(bucket)?;
+        self.sync()?;
+        if let Some(old) = old {
+            self.tables.remove_file(&old).map_err(failed("removing a checkpoint that is not needed"))?;
+        }
+        self.shared.counts.rewritten.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn keep_a_blank(&mut self) {
+        if self.making.as_ref().is_some_and(JoinHandle::is_finished) {
+            drop(self.make_blank()); // if it could not be made, that is known now, and tried again when one is needed
+        }
+        if !self.shared.pen().blanks.is_empty() {
+            self.is_short = false;
+        } else if self.making.is_none() && !self.is_short {
+            let (disk, size) = (self.shared.disk.clone(), self.shared.options.segment_bytes);
+            let thread = std::thread::Builder::new().name("journal-blank".into());
+            self.making = thread.spawn(move || make_blank(&*disk, size)).ok();
+        }
+    }
+
+    fn make_blank(&mut self) -> io::Result<()> {
+        let made = match self.making.take() {
+            Some(making) => making.join().unwrap_or_else(|_| Err(io::Error::other("the thread that made it panicked"))),
+            None => make_blank(&*self.shared.disk, self.shared.options.segment_bytes),
+        };
+        self.is_short = made.is_err();
+        self.shared.pen().blanks.push_back(made?);
+        Ok(())
+    }
+}
+
+/// Says nothing about tables.
+fn is_plain(record: &phaser::Record) -> bool {
+    use phaser::Record;
+    match record {
+        Record::Append { .. } | Record::Commit(_) | Record::Promise(_) | Record::Adopt(_) => true,
+        Record::Found { .. } | Record::StartOver { .. } | Record::Save(_) | Record::Cut { .. } => false,
+    }
+}
+
+/// What carrying it forward would write, roughly.
+fn alive_bytes(durable: &phaser::Durable) -> u64 {
+    let entries: usize = durable.log.iter().map(|entry| entry_bytes(&entry.payload)).sum();
+    (entries + durable.tables.len() * 40 + 256) as u64
+}
+
+fn entry_bytes(payload: &phaser::Payload) -> usize {
+    match payload {
+        phaser::Payload::Command { body, .. } => body.len() + 32,
+        phaser::Payload::Reign | phaser::Payload::Split { .. } => 64,
+    }
+}
+
+/// A new file, filled with zeros and synced: from then on writing into it changes no metadata.
+pub(crate) fn make_blank(disk: &dyn Disk, size: u64) -> io::Result<Blank> {
+    let numbers = disk.names()?.into_iter();
+    let numbers = numbers.filter_map(|name| name.strip_suffix(SEGMENT_SUFFIX)?.parse::<u64>().ok());
+    let name = format!("{:08}{SEGMENT_SUFFIX}", numbers.max().unwrap_or_default() + 1);
+    let fill = || {
+        let file = disk.create(&name)?;
+        let zeros = vec![0; ZEROS.min(size as usize)];
+        let mut at = 0;
+        while at < size {
+            let length = zeros.len().min((size - at) as usize);
+            file.write_at(at, &zeros[..length])?;
+            at += length as u64;
+        }
+        file.sync()?;
+        disk.sync_names()?;
+        Ok(file)
+    };
+    match fill() {
+        Ok(file) => Ok(Blank { name, file }),
+        Err(error) => {
+            drop(disk.remove(&name)); // half of one helps nobody
+            Err(error)
+        }
+    }
+}
