@@ -1,0 +1,182 @@
+//! The log of the meta group and its vote, for openraft.
+
+use std::fmt::Debug;
+use std::ops::{Bound, RangeBounds};
+
+use openraft::storage::{LogFlushed, RaftLogStorage};
+use openraft::{AnyError, EntryPayload, LogState, OptionalSend, RaftLogReader, StorageIOError};
+use redb::{Durability, ReadableDatabase, ReadableTable};
+
+use crate::raft::{Entry, LogId, StorageError, Types, Vote};
+use crate::store::{Fault, LOG, RECORDS, Store, decode, encode, record};
+
+/// One message to a voter that lags carries about so many bytes of entries, and at least one entry.
+const READ_BYTES: usize = 1 << 20;
+
+#[derive(Clone, Debug)]
+pub(crate) struct LogStore {
+    store: Store,
+}
+
+impl LogStore {
+    pub(crate) fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    async fn read(&self, from: Bound<u64>, to: Bound<u64>, bytes: usize) -> Result<Vec<Entry>, StorageError> {
+        let read = self.store.run(move |database| {
+            let log = database.begin_read()?.open_table(LOG)?;
+            let (mut entries, mut left) = (Vec::new(), bytes);
+            for row in log.range((from, to))? {
+                let (_, value) = row?;
+                let value = value.value();
+                if value.len() > left && !entries.is_empty() {
+                    break;
+                }
+                left = left.saturating_sub(value.len());
+                entries.push(decode("an entry of the log", value)?);
+            }
+            Ok(entries)
+        });
+        read.await.map_err(|fault| StorageIOError::read_logs(because(&fault)).into())
+    }
+}
+
+impl RaftLogReader<Types> for LogStore {
+    async fn try_get_log_entries<R: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: R,
+    ) -> Result<Vec<Entry>, StorageError> {
+        let (from, to) = (range.start_bound().cloned(), range.end_bound().cloned());
+        if is_empty(from, to) {
+            return Ok(Vec::new());
+        }
+        self.read(from, to, usize::MAX).await
+    }
+
+    async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> Result<Vec<Entry>, StorageError> {
+        if start >= end {
+            return Ok(Vec::new());
+        }
+        self.read(Bound::Included(start), Bound::Excluded(end), READ_BYTES).await
+    }
+}
+
+impl RaftLogStorage<Types> for LogStore {
+    type LogReader = Self;
+
+    async fn get_log_state(&mut self) -> Result<LogState<Types>, StorageError> {
+        let read = self.store.run(|database| {
+            let view = database.begin_read()?;
+            let purged = view.open_table(RECORDS)?.get(record::PURGED)?;
+            let last_purged_log_id = purged.map(|b| decode::<LogId>(record::PURGED, b.value())).transpose()?;
+            let log = view.open_table(LOG)?;
+            let last = log.last()?.map(|(_, b)| decode::<Entry>("the last entry", b.value())).transpose()?;
+            let last_log_id = last.map(|entry| entry.log_id).or(last_purged_log_id);
+            Ok(LogState { last_purged_log_id, last_log_id })
+        });
+        read.await.map_err(|fault| StorageIOError::read_logs(because(&fault)).into())
+    }
+
+    async fn get_log_reader(&mut self) -> Self {
+        self.clone()
+    }
+
+    async fn save_vote(&mut self, vote: &Vote) -> Result<(), StorageError> {
+        let put = self.store.put(record::VOTE, vote).await;
+        put.map_err(|fault| StorageIOError::write_vote(because(&fault)).into())
+    }
+
+    async fn read_vote(&mut self) -> Result<Option<Vote>, StorageError> {
+        let get = self.store.get(record::VOTE).await;
+        get.map_err(|fault| StorageIOError::read_vote(because(&fault)).into())
+    }
+
+    /// Only so that a node that starts again knows at once what it knew: not synced, as the next append does that.
+    async fn save_committed(&mut self, committed: Option<LogId>) -> Result<(), StorageError> {
+        let bytes = encode(&committed);
+        let put = self.store.run(move |database| {
+            let mut change = database.begin_write()?;
+            change.set_durability(Durability::None)?;
+            change.open_table(RECORDS)?.insert(record::COMMITTED, bytes.as_slice())?;
+            Ok(change.commit()?)
+        });
+        put.await.map_err(|fault| StorageIOError::write(because(&fault)).into())
+    }
+
+    async fn read_committed(&mut self) -> Result<Option<LogId>, StorageError> {
+        let get = self.store.get::<Option<LogId>>(record::COMMITTED).await;
+        get.map(Option::flatten).map_err(|fault| StorageIOError::read(because(&fault)).into())
+    }
+
+    async fn append<I>(&mut self, entries: I, callback: LogFlushed<Types>) -> Result<(), StorageError>
+    where
+        I: IntoIterator<Item = Entry> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let mut rows = Vec::new();
+        for entry in entries {
+            if let EntryPayload::Normal(stamped) = &entry.payload {
+                stamped.mark.set();
+            }
+            rows.push((entry.log_id.index, encode(&entry)));
+        }
+        let write = self.store.run(move |database| {
+            let change = database.begin_write()?;
+            let mut log = change.open_table(LOG)?;
+            for (index, bytes) in &rows {
+                log.insert(index, bytes.as_slice())?;
+            }
+            drop(log);
+            Ok(change.commit()?)
+        });
+        match write.await {
+            Ok(()) => {
+                callback.log_io_completed(Ok(()));
+                Ok(())
+            }
+            Err(fault) => {
+                callback.log_io_completed(Err(std::io::Error::other(fault.to_string())));
+                Err(StorageIOError::write_logs(because(&fault)).into())
+            }
+        }
+    }
+
+    async fn truncate(&mut self, since: LogId) -> Result<(), StorageError> {
+        let write = self.store.run(move |database| {
+            let change = database.begin_write()?;
+            change.open_table(LOG)?.retain_in(since.index.., |_, _| false)?;
+            Ok(change.commit()?)
+        });
+        write.await.map_err(|fault| StorageIOError::write_logs(because(&fault)).into())
+    }
+
+    async fn purge(&mut self, upto: LogId) -> Result<(), StorageError> {
+        let bytes = encode(&upto);
+        let write = self.store.run(move |database| {
+            let change = database.begin_write()?;
+            change.open_table(RECORDS)?.insert(record::PURGED, bytes.as_slice())?;
+            change.open_table(LOG)?.retain_in(..=upto.index, |_, _| false)?;
+            Ok(change.commit()?)
+        });
+        write.await.map_err(|fault| StorageIOError::write_logs(because(&fault)).into())
+    }
+}
+
+/// redb takes a range that ends before it begins for a mistake.
+fn is_empty(from: Bound<u64>, to: Bound<u64>) -> bool {
+    let first = match from {
+        Bound::Included(first) => first,
+        Bound::Excluded(before) => before.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    match to {
+        Bound::Included(last) => last < first,
+        Bound::Excluded(end) => end <= first,
+        Bound::Unbounded => false,
+    }
+}
+
+pub(crate) fn because(fault: &Fault) -> AnyError {
+    AnyError::error(fault.to_string())
+}

@@ -1,0 +1,208 @@
+//! The file: log, vote, snapshot and identity, in one redb database.
+//!
+//! Everything here blocks, so it runs on the threads that tokio keeps for that. An error of the disk is never retried as if nothing
+//! had happened: openraft stops at the first one.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use blueprint::NodeId;
+use redb::{Database, DatabaseError, ReadableDatabase, TableDefinition};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::ClusterId;
+
+pub(crate) const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
+pub(crate) const RECORDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("records");
+
+/// What is kept besides the log, each under its name.
+pub(crate) mod record {
+    pub(crate) const IDENTITY: &str = "identity";
+    pub(crate) const VOTE: &str = "vote";
+    pub(crate) const COMMITTED: &str = "committed";
+    pub(crate) const PURGED: &str = "purged";
+    pub(crate) const SNAPSHOT_META: &str = "snapshot meta";
+    pub(crate) const SNAPSHOT: &str = "snapshot";
+    pub(crate) const GUIDE: &str = "guide";
+}
+
+/// Whose file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    pub cluster: ClusterId,
+    pub me: NodeId,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error(
+        "{} is in use by another process: two nodes cannot share a data directory. Stop the other one, or give this one a directory \
+         of its own", .0.display()
+    )]
+    Locked(PathBuf),
+    #[error(
+        "{} belongs to cluster {found}, and cluster {expected} was asked for: nothing was changed. Look whether the data directory is \
+         the right one; to move this node to the other cluster, give it an empty directory", .path.display()
+    )]
+    WrongCluster { path: PathBuf, found: ClusterId, expected: ClusterId },
+    #[error(
+        "{} belongs to {found}, and this is {expected}: the file was copied from another node. Two nodes with one memory would break \
+         promises of each other; put the right file back, or start with an empty directory", .path.display()
+    )]
+    WrongNode { path: PathBuf, found: NodeId, expected: NodeId },
+    #[error(
+        "{} belongs to cluster {cluster} already: it can neither start a new one nor join another. Start the node without --init and \
+         --join, or give it an empty directory", .path.display()
+    )]
+    Taken { path: PathBuf, cluster: ClusterId },
+    #[error(
+        "{} belongs to no cluster yet: this node never finished joining one. Start it with --init or --join", .0.display()
+    )]
+    Vacant(PathBuf),
+    #[error("{} cannot be opened: {source}. Look at the disk and the permissions of the directory", .path.display())]
+    Disk { path: PathBuf, source: Box<redb::Error> },
+    #[error(
+        "{} holds something that cannot be read ({what}): it is damaged, or was written by another release. If other voters are alive, \
+         start this node with an empty directory", .path.display()
+    )]
+    Damaged { path: PathBuf, what: String },
+    #[error("the settings of the meta group contradict each other: {0}. Correct them")]
+    Settings(String),
+    #[error("the first command of the new cluster was refused: {0}")]
+    Refused(#[from] blueprint::Refusal),
+    #[error("the meta group did not start: {0}. Look at the messages before this one")]
+    Stopped(String),
+}
+
+/// What the disk answers in operation.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    #[error("the file of the meta group is closed")]
+    Closed,
+    #[error("the disk under the meta group fails: {0}")]
+    Disk(Box<redb::Error>),
+    #[error("the file of the meta group is damaged: {0}")]
+    Damaged(String),
+}
+
+impl<E: Into<redb::Error>> From<E> for Fault {
+    fn from(error: E) -> Self {
+        Self::Disk(Box::new(error.into()))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    path: Arc<PathBuf>,
+    /// None once closed. The lock of the file goes with it, whoever still holds on to this.
+    database: Arc<RwLock<Option<Database>>>,
+}
+
+impl Store {
+    /// Makes the file if there is none.
+    pub(crate) async fn open(path: &Path) -> Result<Self, OpenError> {
+        let owned = path.to_path_buf();
+        let opened = blocking(move || {
+            let database = Database::create(&owned).map_err(|error| match error {
+                DatabaseError::DatabaseAlreadyOpen => OpenError::Locked(owned.clone()),
+                other => OpenError::Disk { path: owned.clone(), source: Box::new(other.into()) },
+            })?;
+            make_tables(&database).map_err(|fault| opening(&owned, fault))?;
+            Ok::<_, OpenError>(database)
+        });
+        let database = opened.await?;
+        Ok(Self { path: Arc::new(path.to_path_buf()), database: Arc::new(RwLock::new(Some(database))) })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn fault(&self, fault: Fault) -> OpenError {
+        opening(&self.path, fault)
+    }
+
+    /// Whoever comes later finds it closed; whoever is at it finishes first.
+    pub(crate) async fn close(&self) {
+        let database = Arc::clone(&self.database);
+        blocking(move || drop(database.write().unwrap_or_else(PoisonError::into_inner).take())).await;
+    }
+
+    pub(crate) async fn run<T, F>(&self, work: F) -> Result<T, Fault>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Database) -> Result<T, Fault> + Send + 'static,
+    {
+        let database = Arc::clone(&self.database);
+        blocking(move || {
+            let open = database.read().unwrap_or_else(PoisonError::into_inner);
+            work(open.as_ref().ok_or(Fault::Closed)?)
+        })
+        .await
+    }
+
+    /// Forgets everything.
+    pub(crate) async fn clear(&self) -> Result<(), Fault> {
+        self.run(|database| {
+            let change = database.begin_write()?;
+            change.delete_table(LOG)?;
+            change.delete_table(RECORDS)?;
+            change.commit()?;
+            make_tables(database)
+        })
+        .await
+    }
+
+    pub(crate) async fn get<T>(&self, name: &'static str) -> Result<Option<T>, Fault>
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        self.run(move |database| {
+            let records = database.begin_read()?.open_table(RECORDS)?;
+            records.get(name)?.map(|bytes| decode(name, bytes.value())).transpose()
+        })
+        .await
+    }
+
+    /// Safe on disk when this returns.
+    pub(crate) async fn put<T: Serialize>(&self, name: &'static str, value: &T) -> Result<(), Fault> {
+        let bytes = encode(value);
+        self.run(move |database| {
+            let change = database.begin_write()?;
+            change.open_table(RECORDS)?.insert(name, bytes.as_slice())?;
+            Ok(change.commit()?)
+        })
+        .await
+    }
+}
+
+pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+    postcard::to_allocvec(value).expect("every collection has a length and memory is all it takes")
+}
+
+pub(crate) fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, Fault> {
+    postcard::from_bytes(bytes).map_err(|error| Fault::Damaged(format!("{what}: {error}")))
+}
+
+fn make_tables(database: &Database) -> Result<(), Fault> {
+    let change = database.begin_write()?;
+    change.open_table(LOG)?;
+    change.open_table(RECORDS)?;
+    Ok(change.commit()?)
+}
+
+fn opening(path: &Path, fault: Fault) -> OpenError {
+    let path = path.to_path_buf();
+    match fault {
+        Fault::Disk(source) => OpenError::Disk { path, source },
+        other => OpenError::Damaged { path, what: other.to_string() },
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+    }
+}

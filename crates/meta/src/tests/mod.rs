@@ -1,0 +1,4 @@
+//! What cannot be seen from outside.
+
+mod faults;
+mod storage;
