@@ -1,0 +1,385 @@
+//! A cluster on this machine: real nodes, each a process with a data directory of its own.
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command as Process, ExitCode, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, test_kill_process, waitpid};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use server::Ports;
+
+use crate::ask::{At, exchange};
+use crate::status;
+
+/// However slow the machine is, a node that has not come up by then will not.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(20);
+
+#[derive(Args, Debug)]
+pub(crate) struct Dev {
+    #[command(subcommand)]
+    what: Option<What>,
+    #[command(flatten)]
+    cluster: Cluster,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Stop the cluster; its data stays
+    Stop(Place),
+    /// Start a node again, stopping it first if it runs
+    Restart {
+        /// 1, 2, 3 …
+        node: u16,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Kill a node as a power cut would (kill -9)
+    Kill {
+        /// 1, 2, 3 …
+        node: u16,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+#[derive(Args, Debug, Clone)]
+struct Place {
+    /// Where the cluster keeps everything
+    #[arg(long, default_value = "godwit-dev", value_name = "DIR")]
+    data: PathBuf,
+}
+
+#[derive(Args, Debug)]
+struct Cluster {
+    /// Where the cluster keeps everything
+    #[arg(long, default_value = "godwit-dev", value_name = "DIR")]
+    data: PathBuf,
+    /// How many nodes
+    #[arg(long, default_value_t = 3)]
+    nodes: u16,
+    /// Node i: this + i for clients of Redis Cluster, +100 any client, +200 HTTP, +300 peers
+    #[arg(long, default_value_t = 7000)]
+    base_port: u16,
+    /// Copies of each bucket; as many as there are nodes, but at most three
+    #[arg(long)]
+    replicas: Option<u8>,
+    #[arg(long, default_value_t = 64)]
+    buckets: u16,
+    /// 'disk' or 'memory'
+    #[arg(long, default_value = "disk", value_parser = ["disk", "memory"])]
+    durability: String,
+    /// Threads of each node
+    #[arg(long, default_value_t = 1)]
+    lanes: u16,
+    /// Come back at once; 'godwit dev stop' ends it
+    #[arg(long)]
+    detach: bool,
+}
+
+/// What a later command must know about it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Running {
+    pub(crate) base_port: u16,
+    lanes: u16,
+    pub(crate) nodes: Vec<Member>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Member {
+    pub(crate) number: u16,
+    pid: u32,
+}
+
+impl Dev {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        match self.what {
+            None => self.cluster.start(),
+            Some(What::Stop(place)) => stop(&place.data),
+            Some(What::Restart { node, place }) => restart(&place.data, node),
+            Some(What::Kill { node, place }) => kill(&place.data, node),
+        }
+    }
+}
+
+impl Cluster {
+    fn start(self) -> Result<ExitCode> {
+        if let Some(running) = Running::load(&self.data)?
+            && running.nodes.iter().any(|member| is_alive(member.pid))
+        {
+            bail!("a cluster already runs in {}: 'godwit dev stop' ends it", self.data.display());
+        }
+        if self.nodes == 0 || self.nodes > 99 {
+            bail!("--nodes: at least 1, at most 99");
+        }
+        for number in 1..=self.nodes {
+            let ports = Ports::at(self.base_port, number);
+            for port in [ports.cluster, ports.any, ports.http, ports.peers] {
+                if TcpListener::bind(("127.0.0.1", port)).is_err() {
+                    bail!(
+                        "port {port} is taken, and node {number} needs it: stop whatever listens there ('godwit dev stop' ends a cluster \
+                         that runs in ./godwit-dev), or choose other ports with --base-port"
+                    );
+                }
+            }
+        }
+        fs::create_dir_all(&self.data).with_context(|| format!("{} cannot be made", self.data.display()))?;
+        let mut running = Running { base_port: self.base_port, lanes: self.lanes, nodes: Vec::new() };
+        let bar = ProgressBar::new_spinner();
+        bar.set_style(ProgressStyle::with_template("{spinner} {msg}").expect("a fixed template"));
+        bar.enable_steady_tick(Duration::from_millis(100));
+        for number in 1..=self.nodes {
+            bar.set_message(format!("starting node {number} of {}", self.nodes));
+            let pid = spawn(process_of(&self.data, self.base_port, self.lanes, number)?)?;
+            running.nodes.push(Member { number, pid });
+            running.save(&self.data)?;
+            if number == 1 {
+                running.wait_for(&self.data, number)?;
+            }
+        }
+        for number in 2..=self.nodes {
+            bar.set_message(format!("waiting for node {number} of {}", self.nodes));
+            running.wait_for(&self.data, number)?;
+        }
+        bar.set_message("waiting until everyone has joined");
+        let status = running
+            .wait_until(&self.data, "everyone has joined", |status| status.nodes.len() >= usize::from(self.nodes))?;
+        if status.keyspaces.is_empty() {
+            bar.set_message("making the keyspace");
+            let replicas = self.replicas.unwrap_or(self.nodes.min(3) as u8);
+            let memory = self.durability == "memory";
+            let body = json!({ "name": "default", "replicas": replicas, "buckets": self.buckets, "memory": memory });
+            running.at().post("/v1/keyspaces", &body.to_string())?;
+        }
+        bar.set_message("waiting until all buckets serve");
+        let served = |status: &server::Status| !status.buckets.is_empty() && status.buckets.iter().all(|b| b.serving);
+        let status = running.wait_until(&self.data, "all buckets serve", served)?;
+        bar.finish_and_clear();
+        self.explain(&running, &status);
+        if self.detach {
+            return Ok(ExitCode::SUCCESS);
+        }
+        say!("\nCtrl-C stops it; the data stays in {}.", self.data.display());
+        // Ctrl-C reaches the nodes, too: they are in this process group.
+        for member in &running.nodes {
+            if let Some(pid) = pid(member.pid) {
+                let _ended = waitpid(Some(pid), WaitOptions::empty());
+            }
+        }
+        Running::forget(&self.data);
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn explain(&self, running: &Running, status: &server::Status) {
+        status::show(status, false);
+        let pids: Vec<String> = running.nodes.iter().map(|m| format!("node-{}: {}", m.number, m.pid)).collect();
+        let (any, cluster) = (Ports::at(self.base_port, 1).any, Ports::at(self.base_port, 2).cluster);
+        say!("processes: {}\n", pids.join(", "));
+        say!("Try it:");
+        say!("  redis-cli -p {any} SET a 1          any client, any node");
+        say!("  redis-cli -p {} GET a", any + 2.min(self.nodes - 1));
+        say!("  redis-cli -c -p {cluster} INCR n         clients that know Redis Cluster");
+        say!("  godwit dev kill 2                  then: godwit status; godwit why");
+        say!("  godwit dev restart 2");
+    }
+}
+
+impl Running {
+    fn file(data: &Path) -> PathBuf {
+        data.join("dev.json")
+    }
+
+    fn load(data: &Path) -> Result<Option<Self>> {
+        match fs::read_to_string(Self::file(data)) {
+            Ok(text) => Ok(serde_json::from_str(&text).ok()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("{} cannot be read", Self::file(data).display())),
+        }
+    }
+
+    pub(crate) fn here(data: &Path) -> Result<Self> {
+        Self::load(data)?.with_context(|| {
+            format!("no cluster was started in {}: 'godwit dev --data {0}' starts one", data.display())
+        })
+    }
+
+    fn save(&self, data: &Path) -> Result<()> {
+        Ok(fs::write(Self::file(data), serde_json::to_vec_pretty(self)?)?)
+    }
+
+    fn forget(data: &Path) {
+        let _gone = fs::remove_file(Self::file(data));
+    }
+
+    fn member(&self, data: &Path, node: u16) -> Result<Member> {
+        let member = self.nodes.iter().find(|m| m.number == node);
+        member.cloned().with_context(|| format!("there is no node {node} in {}", data.display()))
+    }
+
+    fn at(&self) -> At {
+        At {
+            at: self.nodes.iter().map(|m| format!("127.0.0.1:{}", Ports::at(self.base_port, m.number).http)).collect(),
+        }
+    }
+
+    /// Until its HTTP answers, or it has ended and its log says why.
+    fn wait_for(&self, data: &Path, number: u16) -> Result<()> {
+        let http = format!("127.0.0.1:{}", Ports::at(self.base_port, number).http);
+        let member = self.nodes.iter().find(|m| m.number == number).context("it was started")?;
+        let begun = Instant::now();
+        while !matches!(exchange(&http, "GET", "/healthz", ""), Ok((200, _))) {
+            let ended = pid(member.pid)
+                .is_none_or(|pid| matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(Some(_))))
+                || !is_alive(member.pid);
+            if ended || begun.elapsed() > PATIENCE {
+                let log = log_of(data, number);
+                let text = fs::read_to_string(&log).unwrap_or_default();
+                let last: Vec<&str> = text.lines().rev().take(3).collect();
+                let last: Vec<&str> = last.into_iter().rev().collect();
+                let what = if ended { "ended" } else { "does not answer" };
+                bail!(
+                    "node {number} {what}: {}\n(all of it in {}; the others still run: 'godwit dev stop')",
+                    last.join("\n"),
+                    log.display()
+                );
+            }
+            sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    fn wait_until(&self, data: &Path, what: &str, is_so: impl Fn(&server::Status) -> bool) -> Result<server::Status> {
+        let begun = Instant::now();
+        loop {
+            let status = self.at().get::<server::Status>("/v1/status");
+            if let Ok(status) = &status
+                && is_so(status)
+            {
+                return Ok(status.clone());
+            }
+            if begun.elapsed() > PATIENCE {
+                let problems = status.map_or_else(|error| error.to_string(), |s| s.problems.join("\n  "));
+                bail!("it is not so that {what}, after a minute:\n  {problems}\n(logs: {}/node-*.log)", data.display());
+            }
+            sleep(PAUSE);
+        }
+    }
+}
+
+fn log_of(data: &Path, number: u16) -> PathBuf {
+    data.join(format!("node-{number}.log"))
+}
+
+fn process_of(data: &Path, base_port: u16, lanes: u16, number: u16) -> Result<Process> {
+    let log = File::options().create(true).append(true).open(log_of(data, number))?;
+    let mut process = Process::new(std::env::current_exe()?);
+    process.arg("serve").arg("--data").arg(data.join(format!("node-{number}")));
+    process.args([
+        "--name",
+        &format!("node-{number}"),
+        "--port",
+        &(base_port + number).to_string(),
+        "--lanes",
+        &lanes.to_string(),
+    ]);
+    match number {
+        1 => process.arg("--init"),
+        _ => process.arg("--join").arg(format!("127.0.0.1:{}", Ports::at(base_port, 1).peers)),
+    };
+    process.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    Ok(process)
+}
+
+fn spawn(mut process: Process) -> Result<u32> {
+    Ok(process.spawn().context("a node could not be started")?.id())
+}
+
+fn pid(number: u32) -> Option<Pid> {
+    i32::try_from(number).ok().and_then(Pid::from_raw)
+}
+
+/// A process that has ended and that nobody has asked about yet counts as dead.
+fn is_alive(number: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().and_then(|rest| rest.trim().chars().next());
+    pid(number).is_some_and(|pid| test_kill_process(pid).is_ok()) && !matches!(state, None | Some('Z' | 'X'))
+}
+
+fn end(member: &Member, signal: Signal) -> Result<()> {
+    if let Some(pid) = pid(member.pid).filter(|_| is_alive(member.pid)) {
+        kill_process(pid, signal)
+            .with_context(|| format!("node {} (process {}) cannot be stopped", member.number, member.pid))?;
+    }
+    let begun = Instant::now();
+    while is_alive(member.pid) {
+        if begun.elapsed() > PATIENCE {
+            bail!("node {} (process {}) does not end", member.number, member.pid);
+        }
+        sleep(PAUSE);
+    }
+    Ok(())
+}
+
+fn stop(data: &Path) -> Result<ExitCode> {
+    let running = Running::here(data)?;
+    // All at once: there is nobody to hand over to.
+    for member in &running.nodes {
+        if let Some(pid) = pid(member.pid).filter(|_| is_alive(member.pid)) {
+            let _ended = kill_process(pid, Signal::INT);
+        }
+    }
+    running.nodes.iter().try_for_each(|member| end(member, Signal::INT))?;
+    Running::forget(data);
+    say!("stopped; the data stays in {}", data.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn restart(data: &Path, node: u16) -> Result<ExitCode> {
+    start_again(data, node)?;
+    say!("node {node} runs again");
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn start_again(data: &Path, node: u16) -> Result<()> {
+    let mut running = Running::here(data)?;
+    let (base, lanes) = (running.base_port, running.lanes);
+    let member = running
+        .nodes
+        .iter_mut()
+        .find(|m| m.number == node)
+        .with_context(|| format!("there is no node {node} in {}", data.display()))?;
+    end(member, Signal::TERM)?;
+    let mut process = process_of(data, base, lanes, node)?;
+    // Ctrl-C is not for a node that is to outlive the command that started it again.
+    process.process_group(0);
+    member.pid = spawn(process)?;
+    running.save(data)?;
+    running.wait_for(data, node)
+}
+
+fn kill(data: &Path, node: u16) -> Result<ExitCode> {
+    cut_power(data, node)?;
+    say!("node {node} is dead; 'godwit dev restart {node}' starts it again");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// As a power cut would.
+pub(crate) fn cut_power(data: &Path, node: u16) -> Result<()> {
+    end(&Running::here(data)?.member(data, node)?, Signal::KILL)
+}
+
+/// It stands still, or goes on.
+pub(crate) fn halt(data: &Path, node: u16, signal: Signal) -> Result<()> {
+    let member = Running::here(data)?.member(data, node)?;
+    let pid = pid(member.pid).filter(|_| is_alive(member.pid));
+    let pid = pid.with_context(|| format!("node {node} (process {}) does not run", member.pid))?;
+    kill_process(pid, signal).with_context(|| format!("node {node} (process {}) cannot be signalled", member.pid))
+}

@@ -1,0 +1,75 @@
+//! The command line.
+//!
+//! Exit codes: 0 all is well; 1 it is not, and the text says what; 2 the command line is wrong; 3 the cluster could not be asked.
+
+/// To whoever looks. If nobody does any more (`godwit why | head`), that is no failure.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write;
+        let _nobody_looks = writeln!(std::io::stdout(), $($text)*);
+    }};
+}
+
+mod ask;
+mod dev;
+mod inspect;
+mod keyspace;
+mod prove;
+mod serve;
+mod status;
+mod why;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub(crate) const UNREACHABLE: u8 = 3;
+
+#[derive(Parser)]
+#[command(
+    name = "godwit",
+    version,
+    about = "A store that changes shape while it runs, and never loses a write that it acknowledged."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start a cluster on this machine, to try things out
+    Dev(dev::Dev),
+    /// Run one node
+    Serve(serve::Serve),
+    /// How the cluster is; problems first
+    Status(status::Status),
+    /// What waits, for whom, since when, and why
+    Why(why::Why),
+    /// Make a keyspace
+    Keyspace(keyspace::Keyspace),
+    /// Show what is in a data directory, without changing it
+    Inspect(inspect::Inspect),
+    /// Prove that a live cluster loses and repeats nothing: work, faults, and a judgement of every answer
+    Prove(prove::Prove),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Dev(dev) => dev.run(),
+        Command::Serve(serve) => serve.run(),
+        Command::Status(status) => status.run(),
+        Command::Why(why) => why.run(),
+        Command::Keyspace(keyspace) => keyspace.run(),
+        Command::Inspect(inspect) => inspect.run(),
+        Command::Prove(prove) => prove.run(),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("godwit: {error:#}");
+            let unreachable = error.downcast_ref::<ask::Unreachable>().is_some();
+            ExitCode::from(if unreachable { UNREACHABLE } else { 1 })
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! The real binary: a cluster of three processes, killed one by one and all at once. Nothing that was acknowledged may be lost.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use resp::Replies;
+use values::Reply;
+
+/// Generous: this machine may be doing anything else.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A cluster of its own, on ports of its own, gone when the test is over.
+struct Cluster {
+    data: PathBuf,
+    base: u16,
+}
+
+impl Cluster {
+    fn start(name: &str, arguments: &[&str]) -> Self {
+        let data = std::env::temp_dir().join(format!("godwit-{name}-{}", std::process::id()));
+        let cluster = Self { data, base: free_base() };
+        let base = cluster.base.to_string();
+        let started = cluster.godwit(&[&["dev", "--detach", "--base-port", &base], arguments].concat());
+        assert!(started.status.success(), "{}", text(&started));
+        cluster
+    }
+
+    fn godwit(&self, arguments: &[&str]) -> Output {
+        let at: Vec<String> = (1..=3).map(|i| format!("127.0.0.1:{}", self.base + 200 + i)).collect();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_godwit"));
+        command.args(arguments).env("GODWIT_AT", at.join(","));
+        if arguments[0] == "dev" {
+            command.arg("--data").arg(&self.data);
+        }
+        command.output().expect("the binary was just built")
+    }
+
+    fn succeed(&self, arguments: &[&str]) -> String {
+        let output = self.godwit(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output));
+        text(&output)
+    }
+
+    fn any_port(&self, node: u16) -> u16 {
+        self.base + 100 + node
+    }
+
+    fn until_well(&self) {
+        let begun = Instant::now();
+        loop {
+            let status = self.godwit(&["status"]);
+            if status.status.success() {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{}\n{}", text(&status), text(&self.godwit(&["why"])));
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _stopped = self.godwit(&["dev", "stop"]);
+        if std::thread::panicking() {
+            for node in 1..=3 {
+                let log = std::fs::read_to_string(self.data.join(format!("node-{node}.log"))).unwrap_or_default();
+                let tail: Vec<&str> = log.lines().rev().take(20).collect();
+                eprintln!("node {node}:\n{}", tail.into_iter().rev().collect::<Vec<_>>().join("\n"));
+            }
+        }
+        let _gone = std::fs::remove_dir_all(&self.data);
+    }
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Ports that nobody uses right now.
+fn free_base() -> u16 {
+    let mut base = 20_000 + (std::process::id() % 200) as u16 * 100;
+    loop {
+        let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+        if (0..4).all(|kind| (1..=3).all(|node| free(base + kind * 100 + node))) {
+            return base;
+        }
+        base = if base > 55_000 { 20_000 } else { base + 400 };
+    }
+}
+
+/// A client that asks one thing at a time.
+struct Client {
+    stream: TcpStream,
+    buffer: BytesMut,
+    replies: Replies,
+}
+
+impl Client {
+    fn connect(port: u16) -> Option<Self> {
+        let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(20))).ok()?;
+        Some(Self { stream, buffer: BytesMut::new(), replies: Replies::new() })
+    }
+
+    /// None: the connection broke, and what became of it is not known.
+    fn ask(&mut self, words: &[&str]) -> Option<Reply> {
+        let words: Vec<Bytes> = words.iter().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect();
+        let mut bytes = BytesMut::new();
+        resp::encode_request(&words, &mut bytes);
+        self.stream.write_all(&bytes).ok()?;
+        loop {
+            if let Some(reply) = self.replies.next(&mut self.buffer).expect("a server that speaks RESP") {
+                return Some(reply);
+            }
+            let mut chunk = [0; 4096];
+            match self.stream.read(&mut chunk) {
+                Ok(0) | Err(_) => return None,
+                Ok(read) => self.buffer.extend_from_slice(&chunk[..read]),
+            }
+        }
+    }
+}
+
+/// Asks any node until somebody answers without an error.
+fn ask(cluster: &Cluster, words: &[&str]) -> Reply {
+    let begun = Instant::now();
+    let mut last = None;
+    for node in (1..=3).cycle() {
+        if let Some(reply) = Client::connect(cluster.any_port(node)).and_then(|mut client| client.ask(words)) {
+            if !reply.is_error() {
+                return reply;
+            }
+            last = Some(reply);
+        }
+        assert!(begun.elapsed() < PATIENCE, "{words:?}: {last:?}\n{}", text(&cluster.godwit(&["why"])));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    unreachable!("there is always a next node")
+}
+
+/// What was acknowledged so far.
+#[derive(Default)]
+struct Written(BTreeMap<String, String>);
+
+impl Written {
+    fn write(&mut self, cluster: &Cluster, round: &str) {
+        for i in 0..60 {
+            let (key, value) = (format!("{round}:{i}"), format!("value {i}"));
+            assert_eq!(ask(cluster, &["SET", &key, &value]), Reply::Ok);
+            self.0.insert(key, value);
+        }
+    }
+
+    fn check(&self, cluster: &Cluster) {
+        for (key, value) in &self.0 {
+            let expected = Reply::Value(Bytes::copy_from_slice(value.as_bytes()));
+            assert_eq!(ask(cluster, &["GET", key]), expected, "{key} was acknowledged");
+        }
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost() {
+    let cluster = Cluster::start("lost", &["--buckets", "8"]);
+    let mut written = Written::default();
+    written.write(&cluster, "calm");
+
+    cluster.succeed(&["dev", "kill", "2"]);
+    written.write(&cluster, "without node 2");
+    written.check(&cluster);
+    cluster.succeed(&["dev", "restart", "2"]);
+    cluster.until_well();
+
+    // With a hand over this time.
+    cluster.succeed(&["dev", "restart", "1"]);
+    written.write(&cluster, "node 1 restarted");
+    cluster.until_well();
+
+    for node in ["1", "2", "3"] {
+        cluster.succeed(&["dev", "kill", node]);
+    }
+    let status = cluster.godwit(&["status"]);
+    assert_eq!(status.status.code(), Some(3), "nobody can be asked: {}", text(&status));
+    for node in ["3", "1", "2"] {
+        cluster.succeed(&["dev", "restart", node]);
+    }
+    cluster.until_well();
+    written.check(&cluster);
+    written.write(&cluster, "after all");
+    written.check(&cluster);
+    let inspected = cluster.succeed(&["inspect", cluster.data.join("node-1").to_str().expect("a plain path")]);
+    assert!(inspected.contains("b1"), "{inspected}");
+}
+
+#[test]
+fn clients_as_they_are() {
+    let cluster = Cluster::start("clients", &["--buckets", "4", "--durability", "memory"]);
+    let mut client = Client::connect(cluster.any_port(1)).expect("node 1 runs");
+    let mut is = |words: &[&str], expected: Reply| assert_eq!(client.ask(words), Some(expected), "{words:?}");
+    is(&["PING"], Reply::Simple(Bytes::from_static(b"PONG")));
+    is(&["MSET", "a", "1", "b", "2", "c", "3"], Reply::Ok);
+    is(
+        &["MGET", "a", "b", "c", "d"],
+        Reply::Array(vec![Reply::text("1"), Reply::text("2"), Reply::text("3"), Reply::Nil]),
+    );
+    is(&["INCR", "a"], Reply::Number(2));
+    is(&["RPUSH", "l", "x", "y"], Reply::Number(2));
+    is(&["DBSIZE"], Reply::Number(4));
+    is(&["DEL", "a", "b", "nothing"], Reply::Number(2));
+    is(&["SERIES", "7-9000000000000000", "1", "INCR", "n"], Reply::Number(1));
+    is(&["SERIES", "7-9000000000000000", "1", "INCR", "n"], Reply::Number(1));
+    is(&["FLUSHALL"], Reply::Ok);
+    is(&["DBSIZE"], Reply::Number(0));
+    is(&["GET"], Reply::error("ERR wrong number of arguments for 'get' command"));
+    is(&["CLUSTER", "KEYSLOT", "foo"], Reply::Number(12182));
+    // On the cluster port whoever does not lead the slot says who does.
+    let moved = (1..=3).filter(|node| {
+        let reply = Client::connect(cluster.base + node).and_then(|mut client| client.ask(&["GET", "foo"]));
+        matches!(reply, Some(Reply::Error(text)) if text.starts_with(b"MOVED 12182 127.0.0.1:"))
+    });
+    assert_eq!(moved.count(), 2);
+}

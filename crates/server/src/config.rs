@@ -1,0 +1,136 @@
+//! Everything that can be set about a node.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::addresses::Addresses;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Config {
+    pub data: PathBuf,
+    /// How people call it.
+    pub name: Option<String>,
+    /// Copies of a bucket are kept in different zones.
+    pub zone: String,
+    /// Where it listens.
+    pub listen: String,
+    /// Where others find it, if that is another address.
+    pub advertise: Option<String>,
+    pub ports: Ports,
+    pub lanes: u16,
+    pub start: Start,
+    /// Of the meta group: one, three or five.
+    pub voters: usize,
+    /// A segment of the journal.
+    pub segment_mib: u64,
+    pub beacon_ms: u64,
+    pub lease_ms: u64,
+    /// A node that has not answered for this long is silent.
+    pub silence_ms: u64,
+    /// A copy that was lost is replaced after this long.
+    pub recovery_delay_s: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ports {
+    /// For clients that know Redis Cluster.
+    pub cluster: u16,
+    /// For all other clients.
+    pub any: u16,
+    pub http: u16,
+    pub peers: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Start {
+    /// A new cluster.
+    Init,
+    /// A cluster that these belong to (`host:port` for peers).
+    Join(Vec<String>),
+    /// The cluster that the data directory belongs to.
+    Again,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            data: PathBuf::from("godwit-data"),
+            name: None,
+            zone: String::new(),
+            listen: "127.0.0.1".into(),
+            advertise: None,
+            ports: Ports::at(7000, 1),
+            lanes: 1,
+            start: Start::Again,
+            voters: 3,
+            segment_mib: 64,
+            beacon_ms: 100,
+            lease_ms: 400,
+            silence_ms: 700,
+            recovery_delay_s: 30,
+        }
+    }
+}
+
+impl Ports {
+    /// Those of the i-th node of a cluster on one machine.
+    pub fn at(base: u16, i: u16) -> Self {
+        Self { cluster: base + i, any: base + 100 + i, http: base + 200 + i, peers: base + 300 + i }
+    }
+}
+
+impl Config {
+    pub fn addresses(&self) -> Addresses {
+        let host = self.advertise.as_ref().unwrap_or(&self.listen);
+        let at = |port: u16| if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        let Ports { cluster, any, http, peers } = self.ports;
+        Addresses { peers: at(peers), cluster: at(cluster), any: at(any), http: at(http) }
+    }
+
+    /// The numbers that the machines wait by, if they fit together.
+    pub fn machines(&self) -> Result<node::Config, String> {
+        let millis = Duration::from_millis;
+        let lease = millis(self.lease_ms);
+        let phaser = phaser::Config {
+            beacon: millis(self.beacon_ms),
+            retry: millis(self.beacon_ms),
+            lease,
+            margin: (lease / 20).max(millis(1)),
+            stall: (2 * lease).max(millis(1)),
+            ..phaser::Config::default()
+        };
+        let limits = reactor::Limits {
+            recovery_delay: Duration::from_secs(self.recovery_delay_s),
+            ..reactor::Limits::default()
+        };
+        let config = node::Config {
+            phaser,
+            limits,
+            silence: millis(self.silence_ms),
+            round: millis(self.silence_ms / 7),
+            ..node::Config::default()
+        };
+        config
+            .check()
+            .map_err(|why| format!("{why}. The numbers of this node do not fit together; see 'godwit serve --help'"))?;
+        if self.lanes == 0 || self.lanes > 256 {
+            return Err("lanes: at least 1, at most 256".into());
+        }
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_fit_together() {
+        assert!(Config::default().machines().is_ok());
+        let bad = Config { lease_ms: 100, ..Config::default() };
+        assert!(bad.machines().expect_err("a lease of one beacon").contains("beacon"));
+    }
+}

@@ -1,0 +1,404 @@
+//! The desk's thread: it speaks for the whole node. It keeps the directory and the coordinator, asks the meta group for everybody,
+//! and lets peers and clients in.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use blueprint::{Epoch, Honest, Instant, NodeId};
+use bytes::{Bytes, BytesMut};
+use meta::{Carrier, CarryError, Embedded, Meta, Pending, ProposeError};
+use node::{Desk, Input, Output, PeerMessage, Station};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::spawn_local;
+use tokio::time::{Duration, Instant as Moment, sleep_until};
+
+use crate::addresses::Addresses;
+use crate::clock;
+use crate::gate::{self, Host, Visitor};
+use crate::link::{Caller, Links};
+use crate::post::{DeskLetter, Letter, Post};
+use crate::wire::{self, End, Frame, LONGEST_FRAME};
+
+/// A deadline that is past already is no reason to do nothing else.
+const SHORTEST_SLEEP: Duration = Duration::from_micros(500);
+
+/// Proposals of this node under way. More than buckets that change at once in any healthy cluster; what is refused here is proposed
+/// again.
+const MOST_PROPOSALS: usize = 128;
+
+/// The links of the desk, and the calls of the meta group that travel over them. There before anything else: a node that joins has
+/// nothing yet but these.
+pub(crate) struct Wires {
+    pub(crate) links: Links,
+    calls: Rc<Calls>,
+    /// Where to find those who are not in a blueprint that is known here.
+    seeds: RefCell<BTreeMap<NodeId, String>>,
+    host: Cell<Host>,
+}
+
+#[derive(Default)]
+struct Calls {
+    next: Cell<u64>,
+    open: RefCell<BTreeMap<u64, (NodeId, oneshot::Sender<Bytes>)>>,
+}
+
+impl Wires {
+    pub(crate) fn new(me: NodeId) -> Rc<Self> {
+        let calls = Rc::new(Calls::default());
+        let answered = Rc::clone(&calls);
+        let on_frame = move |_, frame| {
+            if let Frame::CallAnswer { id, body } = frame
+                && let Some((_, answer)) = answered.open.borrow_mut().remove(&id)
+            {
+                let _gone = answer.send(body);
+            }
+        };
+        let caller = Caller { node: me, cluster: 0, end: End::Desk };
+        Rc::new(Self {
+            links: Links::new(caller, Rc::new(on_frame)),
+            calls,
+            seeds: RefCell::default(),
+            host: Cell::new(Host { node: me, cluster: 0 }),
+        })
+    }
+
+    pub(crate) fn add_seed(&self, node: NodeId, address: String) {
+        self.seeds.borrow_mut().insert(node, address);
+        self.links.follow(self.seeds.borrow().clone());
+    }
+
+    /// From now on it is known which cluster this node belongs to.
+    pub(crate) fn settle_in(&self, cluster: u128) {
+        self.host.set(Host { cluster, ..self.host.get() });
+        self.links.set_cluster(cluster);
+    }
+
+    pub(crate) fn host(&self) -> Host {
+        self.host.get()
+    }
+
+    /// What the blueprint says counts; a seed only for those that it does not know.
+    pub(crate) fn follow(&self, blueprint: &blueprint::Blueprint) {
+        let mut all = self.seeds.borrow().clone();
+        all.extend(blueprint.nodes.values().map(|node| (node.id, Addresses::from_blueprint(&node.addresses).peers)));
+        self.links.follow(all);
+    }
+
+    pub(crate) fn call(&self, to: NodeId, body: Bytes, answer: oneshot::Sender<Bytes>, sent: oneshot::Sender<bool>) {
+        let id = self.calls.next.get() + 1;
+        self.calls.next.set(id);
+        let mut open = self.calls.open.borrow_mut();
+        open.retain(|_, (_, answer)| !answer.is_closed()); // nobody waits for those any more
+        let is_sent = self.links.send_frame(to, &Frame::Call { id, body });
+        if is_sent {
+            open.insert(id, (to, answer));
+        }
+        let _gone = sent.send(is_sent);
+    }
+}
+
+/// Carries the meta group's calls, from whatever thread.
+pub(crate) struct Porter(pub(crate) Post);
+
+impl Carrier for Porter {
+    fn call(&self, to: NodeId, request: Bytes) -> Pending<'_, Result<Bytes, CarryError>> {
+        let (answer, answered) = oneshot::channel();
+        let (sent, was_sent) = oneshot::channel();
+        self.0.desk(DeskLetter::Call { to, body: request, answer, sent });
+        Box::pin(async move {
+            if was_sent.await != Ok(true) {
+                return Err(CarryError::NotSent(to));
+            }
+            answered.await.map_err(|_| CarryError::NoAnswer(to))
+        })
+    }
+}
+
+pub(crate) struct Driver {
+    pub(crate) me: NodeId,
+    pub(crate) desk: RefCell<Desk<Honest>>,
+    pub(crate) wires: Rc<Wires>,
+    pub(crate) meta: Embedded,
+    pub(crate) post: Post,
+    /// Proposals under way.
+    proposed: RefCell<Vec<blueprint::Command>>,
+    /// A report that waits for its turn.
+    report: RefCell<Option<blueprint::Report>>,
+    reporting: Cell<bool>,
+    /// Who waits for the next reading of the meta group.
+    askers: RefCell<Vec<(Station, u64)>>,
+    reading: Cell<bool>,
+    out: RefCell<Vec<Output>>,
+    awake: Notify,
+    rearm: Notify,
+    deadline: Cell<Instant>,
+    followed: Cell<Epoch>,
+}
+
+impl Driver {
+    pub(crate) fn start(me: NodeId, desk: Desk<Honest>, wires: Rc<Wires>, meta: Embedded, post: Post) -> Rc<Self> {
+        let driver = Rc::new(Self {
+            me,
+            deadline: Cell::new(desk.deadline()),
+            desk: RefCell::new(desk),
+            wires,
+            meta,
+            post,
+            proposed: RefCell::default(),
+            report: RefCell::default(),
+            reporting: Cell::new(false),
+            askers: RefCell::default(),
+            reading: Cell::new(false),
+            out: RefCell::default(),
+            awake: Notify::new(),
+            rearm: Notify::new(),
+            followed: Cell::new(Epoch(0)),
+        });
+        spawn_local(Rc::clone(&driver).keep_settling());
+        spawn_local(Rc::clone(&driver).keep_time());
+        spawn_local(Rc::clone(&driver).keep_links());
+        driver.awake.notify_one();
+        driver
+    }
+
+    pub(crate) fn on_letter(self: &Rc<Self>, letter: DeskLetter) {
+        match letter {
+            DeskLetter::Input(input) => self.step(input),
+            DeskLetter::Propose { from, command } => self.propose(from, command),
+            DeskLetter::Report(report) => self.report(report),
+            DeskLetter::ReadMeta { from, id } => self.read_meta(from, id),
+            DeskLetter::Call { to, body, answer, sent } => self.wires.call(to, body, answer, sent),
+            DeskLetter::Look(question) => question(self),
+        }
+    }
+
+    fn step(&self, input: Input) {
+        self.desk.borrow_mut().step(clock::now(), input, &mut self.out.borrow_mut());
+        self.awake.notify_one();
+    }
+
+    async fn keep_settling(self: Rc<Self>) {
+        loop {
+            self.awake.notified().await;
+            self.settle();
+        }
+    }
+
+    fn settle(self: &Rc<Self>) {
+        self.desk.borrow_mut().step(clock::now(), Input::Flush, &mut self.out.borrow_mut());
+        let outputs = std::mem::take(&mut *self.out.borrow_mut());
+        for output in outputs {
+            self.carry_out(output);
+        }
+        let deadline = self.desk.borrow().deadline();
+        if deadline != self.deadline.replace(deadline) {
+            self.rearm.notify_one();
+        }
+    }
+
+    fn carry_out(self: &Rc<Self>, output: Output) {
+        match output {
+            Output::Send { to, message } => self.wires.links.send(to, message),
+            Output::Mail { to, mail } => self.post.input(to, Input::Mail { from: Station::Desk, mail }),
+            Output::Propose(command) => self.propose(Station::Desk, command),
+            Output::Report(report) => self.report(report),
+            Output::ReadMeta { id } => self.read_meta(Station::Desk, id),
+            // A desk has neither disk nor clients.
+            Output::Write { .. }
+            | Output::Answer { .. }
+            | Output::Read { .. }
+            | Output::Erased { .. }
+            | Output::Event { .. } => {}
+        }
+    }
+
+    /// What is proposed again while the first is still under way adds nothing, and many of them would crowd out the very messages
+    /// by which the meta group decides: 1. it is slow for a moment; 2. every bucket repeats itself ten times a second; 3. it stays slow.
+    fn propose(self: &Rc<Self>, from: Station, command: blueprint::Command) {
+        let mut proposed = self.proposed.borrow_mut();
+        if proposed.len() >= MOST_PROPOSALS || proposed.contains(&command) {
+            return;
+        }
+        proposed.push(command.clone());
+        let driver = Rc::clone(self);
+        spawn_local(async move {
+            match driver.meta.propose(command.clone()).await {
+                Ok(applied) => tracing::debug!(?command, epoch = %applied.epoch, "accepted"),
+                Err(ProposeError::Refused(why)) => {
+                    tracing::debug!(?command, %why, "refused");
+                    driver.post.input(from, Input::Rejected { command: command.clone(), why });
+                }
+                // Whoever proposed it proposes it again until it sees a successor (R7).
+                Err(error @ (ProposeError::Unknown | ProposeError::Unavailable(_))) => {
+                    tracing::debug!(?command, %error, "not decided");
+                }
+            }
+            driver.proposed.borrow_mut().retain(|other| *other != command);
+        });
+    }
+
+    /// One at a time; of those that wait for their turn only the newest is worth anything.
+    fn report(self: &Rc<Self>, report: blueprint::Report) {
+        if self.report.borrow_mut().replace(report).is_some() || self.reporting.replace(true) {
+            return;
+        }
+        let driver = Rc::clone(self);
+        spawn_local(async move {
+            loop {
+                let Some(report) = driver.report.borrow_mut().take() else { break };
+                if let Err(error) = driver.meta.report(report).await {
+                    tracing::debug!(%error, "a report was not heard");
+                }
+            }
+            driver.reporting.set(false);
+        });
+    }
+
+    /// One reading answers everyone who asked before it began; who asks meanwhile gets the next one.
+    fn read_meta(self: &Rc<Self>, from: Station, id: u64) {
+        self.askers.borrow_mut().push((from, id));
+        if self.reading.replace(true) {
+            return;
+        }
+        let driver = Rc::clone(self);
+        spawn_local(async move {
+            loop {
+                let askers = std::mem::take(&mut *driver.askers.borrow_mut());
+                if askers.is_empty() {
+                    break;
+                }
+                match driver.meta.read().await {
+                    Ok(state) => {
+                        for (from, id) in askers {
+                            driver.post.input(from, Input::MetaRead { id, state: Arc::clone(&state) });
+                        }
+                    }
+                    Err(error) => tracing::debug!(%error, "not read"),
+                }
+            }
+            driver.reading.set(false);
+        });
+    }
+
+    async fn keep_time(self: Rc<Self>) {
+        loop {
+            let at = self.deadline.get();
+            tokio::select! {
+                () = sleep_until(Moment::now() + clock::until(at).max(SHORTEST_SLEEP)) => {
+                    if clock::now() >= at {
+                        self.step(Input::Wake);
+                        self.settle();
+                    }
+                }
+                () = self.rearm.notified() => {}
+            }
+        }
+    }
+
+    /// Links go where the newest blueprint that is known here says.
+    async fn keep_links(self: Rc<Self>) {
+        let mut watch = self.meta.watch();
+        loop {
+            let state = Arc::clone(&watch.borrow_and_update());
+            if state.blueprint.epoch > self.followed.get() {
+                self.followed.set(state.blueprint.epoch);
+                self.wires.follow(&state.blueprint);
+            }
+            if watch.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Lets peers in, for as long as the process lives. Those that dial for a lane go to that lane.
+pub(crate) async fn let_peers_in(
+    listener: TcpListener,
+    wires: Rc<Wires>,
+    meta: Rc<RefCell<Option<Embedded>>>,
+    post: Post,
+) {
+    loop {
+        let (stream, address) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "a peer could not be let in");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let (wires, meta, post) = (Rc::clone(&wires), Rc::clone(&meta), post.clone());
+        spawn_local(async move {
+            match gate::receive(stream, wires.host()).await {
+                Ok(visitor) => direct(visitor, &meta, &post).await,
+                Err(error) => tracing::debug!(%address, %error, "whoever dialled was sent away"),
+            }
+        });
+    }
+}
+
+async fn direct(visitor: Visitor, meta: &Rc<RefCell<Option<Embedded>>>, post: &Post) {
+    let Visitor { hello, stream, rest } = visitor;
+    match hello.end {
+        End::Lane(lane) | End::Bulk(lane) => {
+            if let Ok(stream) = stream.into_std() {
+                post.lane(lane % post.lanes(), Letter::Peer { from: hello.from, stream, rest });
+            }
+        }
+        End::Desk => attend(hello.from, hello.cluster != 0, stream, rest, meta, post).await,
+    }
+}
+
+/// Another desk: what it says, and what it asks the meta group. Answers go back over the same link.
+async fn attend(
+    from: NodeId,
+    is_one_of_us: bool,
+    stream: tokio::net::TcpStream,
+    rest: BytesMut,
+    meta: &Rc<RefCell<Option<Embedded>>>,
+    post: &Post,
+) {
+    let (mut reader, mut writer) = stream.into_split();
+    let (answers, mut to_write) = mpsc::unbounded_channel::<Vec<u8>>();
+    spawn_local(async move {
+        while let Some(bytes) = to_write.recv().await {
+            if writer.write_all(&bytes).await.is_err() {
+                return;
+            }
+        }
+    });
+    let mut buffer = rest;
+    loop {
+        loop {
+            match wire::take::<Frame>(&mut buffer, LONGEST_FRAME) {
+                Ok(Some(Frame::Message(message))) if is_one_of_us => hear(from, message, post),
+                Ok(Some(Frame::Call { id, body })) => {
+                    let Some(meta) = meta.borrow().clone() else { continue };
+                    let answers = answers.clone();
+                    spawn_local(async move {
+                        let body = meta.serve(from, body).await;
+                        let mut bytes = Vec::new();
+                        wire::put(&mut bytes, &Frame::CallAnswer { id, body });
+                        let _gone = answers.send(bytes);
+                    });
+                }
+                Ok(Some(Frame::Message(_) | Frame::CallAnswer { .. })) => {}
+                Ok(None) => break,
+                Err(error) => return tracing::warn!(%from, %error, "a peer was cut off"),
+            }
+        }
+        match reader.read_buf(&mut buffer).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+    }
+}
+
+fn hear(from: NodeId, message: PeerMessage, post: &Post) {
+    let station = message.station(post.lanes());
+    post.input(station, Input::Peer { from, message });
+}

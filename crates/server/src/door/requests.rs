@@ -1,0 +1,72 @@
+//! Requests under way in this lane, found again by their numbers.
+
+use std::rc::Rc;
+
+use blueprint::Instant;
+use node::{Door, RequestId};
+use tokio::sync::oneshot;
+use values::{Command, Reply};
+
+use super::Connection;
+
+pub(crate) struct Request {
+    pub(crate) asker: Asker,
+    pub(crate) command: Command,
+    pub(crate) door: Door,
+    /// Nobody asks for it again after that.
+    pub(crate) until: Instant,
+}
+
+pub(crate) enum Asker {
+    Client { connection: Rc<Connection>, place: u64 },
+    Task(oneshot::Sender<Reply>),
+}
+
+/// A number is a place in the list and how often that place was used before: an answer that comes twice finds nothing.
+#[derive(Default)]
+pub(crate) struct Requests {
+    places: Vec<(u32, Option<Request>)>,
+    free: Vec<u32>,
+}
+
+impl Requests {
+    pub(crate) fn put(&mut self, request: Request) -> RequestId {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.places.push((0, None));
+            self.places.len() as u32 - 1
+        });
+        let place = &mut self.places[at as usize];
+        place.1 = Some(request);
+        RequestId(u64::from(place.0) << 32 | u64::from(at))
+    }
+
+    pub(crate) fn take(&mut self, id: RequestId) -> Option<Request> {
+        let (use_number, at) = ((id.0 >> 32) as u32, id.0 as u32);
+        let place = self.places.get_mut(at as usize).filter(|place| place.0 == use_number)?;
+        let request = place.1.take()?;
+        place.0 = place.0.wrapping_add(1);
+        self.free.push(at);
+        Some(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> Request {
+        let (answer, _) = oneshot::channel();
+        let command = Command::get(bytes::Bytes::from_static(b"k"));
+        Request { asker: Asker::Task(answer), command, door: Door::Any, until: Instant::ZERO }
+    }
+
+    #[test]
+    fn a_number_is_answered_once() {
+        let mut requests = Requests::default();
+        let (first, second) = (requests.put(request()), requests.put(request()));
+        assert!(first != second && requests.take(first).is_some() && requests.take(first).is_none());
+        let third = requests.put(request());
+        assert!(third != first, "the same place, another number");
+        assert!(requests.take(first).is_none() && requests.take(third).is_some() && requests.take(second).is_some());
+    }
+}

@@ -1,0 +1,318 @@
+//! Commands about the connection and the node.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use node::Door;
+use resp::Protocol;
+use values::{Command, Reply};
+
+use super::connection::Replies;
+use super::info::{self, REDIS_VERSION};
+use super::{Connection, cluster, talk};
+use crate::addresses::Addresses;
+use crate::clock;
+use crate::lane::Driver;
+
+/// None: it is not answered.
+pub(super) fn answer(driver: &Rc<Driver>, connection: &Rc<Connection>, command: &Command) -> Option<Reply> {
+    let words = command.words();
+    Some(match command.name() {
+        "ping" => match words.get(1) {
+            None => Reply::Simple(Bytes::from_static(b"PONG")),
+            Some(text) if words.len() == 2 => Reply::Value(text.clone()),
+            Some(_) => Reply::error("ERR wrong number of arguments for 'ping' command"),
+        },
+        "hello" => hello(connection, words),
+        "auth" => Reply::error(
+            "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
+        ),
+        "select" => match values::parse_number(&words[1]) {
+            Some(0) => Reply::Ok,
+            Some(_) => Reply::error("ERR SELECT is not allowed in cluster mode"),
+            None => Reply::error("ERR value is not an integer or out of range"),
+        },
+        "quit" => {
+            talk::say(driver, connection, Reply::Ok);
+            connection.close_when_answered();
+            return None;
+        }
+        "reset" => {
+            connection.protocol.set(Protocol::Resp2);
+            connection.name.borrow_mut().clear();
+            connection.readonly.set(false);
+            connection.replies.set(Replies::On);
+            Reply::Simple(Bytes::from_static(b"RESET"))
+        }
+        "readonly" => set_readonly(connection, true),
+        "readwrite" => set_readonly(connection, false),
+        "asking" => Reply::Ok,
+        "time" => time(),
+        "wait" => wait(driver, words),
+        "info" => {
+            let wanted: Vec<String> = words[1..].iter().map(|w| String::from_utf8_lossy(w).to_lowercase()).collect();
+            Reply::Verbatim(info::info(driver, &wanted).into())
+        }
+        "shutdown" => {
+            driver.hall.house.stopping.store(true, Ordering::Release);
+            driver.hall.house.shutdown.notify_one();
+            return None;
+        }
+        "client|id" => Reply::Number(connection.id as i64),
+        "client|getname" => match &*connection.name.borrow() {
+            name if name.is_empty() => Reply::Nil,
+            name => Reply::Value(name.clone()),
+        },
+        "client|setname" => set_name(connection, &words[1]),
+        "client|setinfo" => set_info(connection, &words[1], &words[2]),
+        "client|no-evict" | "client|no-touch" => match on_or_off(&words[1]) {
+            Some(_) => Reply::Ok,
+            None => Reply::error("ERR syntax error"),
+        },
+        "client|info" => Reply::Verbatim(describe(connection).into()),
+        "client|list" => {
+            let all = driver.hall.connections.borrow();
+            Reply::Verbatim(all.values().map(|c| describe(c)).collect::<String>().into())
+        }
+        "client|kill" => kill(driver, words),
+        "client|reply" => match words[1].to_ascii_uppercase().as_slice() {
+            b"ON" => {
+                connection.replies.set(Replies::On);
+                Reply::Ok
+            }
+            b"OFF" => {
+                connection.replies.set(Replies::Off);
+                return None;
+            }
+            b"SKIP" => {
+                connection.replies.set(Replies::SkipNext);
+                return None;
+            }
+            _ => Reply::error("ERR syntax error"),
+        },
+        "client|keyspace" => match &*words[1] {
+            b"default" => Reply::Ok,
+            _ => Reply::error("ERR no such keyspace, or none that clients can use yet: there is 'default'"),
+        },
+        "config|get" => config_get(&words[1..]),
+        "config|set" | "config|rewrite" => Reply::error(
+            "ERR settings are given when a node starts: flags, environment or its file. See 'godwit serve --help'",
+        ),
+        "config|resetstat" => {
+            driver.hall.house.commands.store(0, Ordering::Relaxed);
+            driver.hall.house.connections.store(0, Ordering::Relaxed);
+            Reply::Ok
+        }
+        _ => talk::unknown(command),
+    })
+}
+
+fn hello(connection: &Connection, words: &[Bytes]) -> Reply {
+    if let Some(version) = words.get(1) {
+        let Some(version) = values::parse_number(version) else {
+            return Reply::error("ERR Protocol version is not an integer or out of range");
+        };
+        let protocol = match version {
+            2 => Protocol::Resp2,
+            3 => Protocol::Resp3,
+            _ => return Reply::error("NOPROTO unsupported protocol version"),
+        };
+        let mut at = 2;
+        while let Some(option) = words.get(at) {
+            match (option.to_ascii_uppercase().as_slice(), words.get(at + 1), words.get(at + 2)) {
+                (b"AUTH", Some(_), Some(_)) => {
+                    return Reply::error("WRONGPASS there are no users yet: connect without AUTH");
+                }
+                (b"SETNAME", Some(name), _) => {
+                    if let error @ Reply::Error(_) = set_name(connection, name) {
+                        return error;
+                    }
+                    at += 2;
+                }
+                _ => {
+                    let option = String::from_utf8_lossy(option);
+                    return Reply::error_with(format!("ERR Syntax error in HELLO option '{option}'"));
+                }
+            }
+        }
+        connection.protocol.set(protocol);
+    }
+    let text = |text: &str| Reply::Value(Bytes::copy_from_slice(text.as_bytes()));
+    let number = if connection.protocol.get() == Protocol::Resp3 { 3 } else { 2 };
+    Reply::Map(vec![
+        (text("server"), text("redis")),
+        (text("version"), text(REDIS_VERSION)),
+        (text("proto"), Reply::Number(number)),
+        (text("id"), Reply::Number(connection.id as i64)),
+        (text("mode"), text(if connection.door == Door::Cluster { "cluster" } else { "standalone" })),
+        (text("role"), text("master")),
+        (text("modules"), Reply::Array(Vec::new())),
+    ])
+}
+
+fn set_readonly(connection: &Connection, readonly: bool) -> Reply {
+    if connection.door == Door::Any {
+        return Reply::error("ERR This instance has cluster support disabled");
+    }
+    connection.readonly.set(readonly);
+    Reply::Ok
+}
+
+fn set_name(connection: &Connection, name: &Bytes) -> Reply {
+    if name.iter().any(|byte| !(b'!'..=b'~').contains(byte)) {
+        return Reply::error("ERR Client names cannot contain spaces, newlines or special characters.");
+    }
+    *connection.name.borrow_mut() = name.clone();
+    Reply::Ok
+}
+
+fn set_info(connection: &Connection, what: &Bytes, value: &Bytes) -> Reply {
+    if value.iter().any(|byte| !(b'!'..=b'~').contains(byte)) {
+        let what = String::from_utf8_lossy(what);
+        return Reply::error_with(format!("ERR {what} cannot contain spaces, newlines or special characters."));
+    }
+    match what.to_ascii_uppercase().as_slice() {
+        b"LIB-NAME" => connection.library.borrow_mut().0 = value.clone(),
+        b"LIB-VER" => connection.library.borrow_mut().1 = value.clone(),
+        _ => {
+            let what = String::from_utf8_lossy(what);
+            return Reply::error_with(format!("ERR Unrecognized option '{what}'"));
+        }
+    }
+    Reply::Ok
+}
+
+fn on_or_off(word: &[u8]) -> Option<bool> {
+    match word.to_ascii_uppercase().as_slice() {
+        b"ON" => Some(true),
+        b"OFF" => Some(false),
+        _ => None,
+    }
+}
+
+fn describe(connection: &Connection) -> String {
+    let address = |address: Option<std::net::SocketAddr>| address.map(|a| a.to_string()).unwrap_or_default();
+    let (last, at) = connection.last.get();
+    let library = connection.library.borrow();
+    format!(
+        "id={} addr={} laddr={} name={} age={} idle={} flags=N db=0 cmd={} resp={} lib-name={} lib-ver={}\n",
+        connection.id,
+        address(connection.peer),
+        address(connection.local),
+        String::from_utf8_lossy(&connection.name.borrow()),
+        connection.since.elapsed().as_secs(),
+        at.elapsed().as_secs(),
+        last,
+        if connection.protocol.get() == Protocol::Resp3 { 3 } else { 2 },
+        String::from_utf8_lossy(&library.0),
+        String::from_utf8_lossy(&library.1),
+    )
+}
+
+/// By id or by address; of this lane's connections.
+fn kill(driver: &Driver, words: &[Bytes]) -> Reply {
+    let all = driver.hall.connections.borrow();
+    let (wanted_id, wanted_address) = match words {
+        [_, address] => (None, Some(address)),
+        [_, filter, value] if filter.eq_ignore_ascii_case(b"ID") => match values::parse_number(value) {
+            Some(id) => (Some(id), None),
+            None => return Reply::error("ERR client-id should be greater than 0"),
+        },
+        [_, filter, value] if filter.eq_ignore_ascii_case(b"ADDR") => (None, Some(value)),
+        _ => return Reply::error("ERR syntax error"),
+    };
+    let is_wanted = |connection: &&Rc<Connection>| {
+        let address = connection.peer.map(|peer| peer.to_string());
+        wanted_id.is_some_and(|id| id == connection.id as i64)
+            || wanted_address.is_some_and(|wanted| address.is_some_and(|address| address.as_bytes() == &wanted[..]))
+    };
+    let mut killed = 0;
+    for connection in all.values().filter(is_wanted) {
+        connection.close();
+        killed += 1;
+    }
+    match (words.len(), killed) {
+        (2, 0) => Reply::error("ERR No such client"),
+        (2, _) => Reply::Ok,
+        _ => Reply::Number(killed),
+    }
+}
+
+fn time() -> Reply {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Reply::values([now.as_secs().to_string().into(), now.subsec_micros().to_string().into()])
+}
+
+/// Every answered write is on all members already, so there is nothing to wait for.
+fn wait(driver: &Driver, words: &[Bytes]) -> Reply {
+    if values::parse_number(&words[1]).is_none() || values::parse_number(&words[2]).is_none() {
+        return Reply::error("ERR value is not an integer or out of range");
+    }
+    let lane = driver.lane.borrow();
+    let governments = lane.blueprint().buckets.values().filter_map(|bucket| bucket.government());
+    let fewest = governments.map(|g| g.secondaries.len()).min().unwrap_or(0);
+    Reply::Number(fewest as i64)
+}
+
+/// What clients ask for when they start.
+fn config_get(patterns: &[Bytes]) -> Reply {
+    let settings = [
+        ("save", ""),
+        ("appendonly", "yes"),
+        ("appendfsync", "always"),
+        ("maxmemory", "0"),
+        ("maxmemory-policy", "noeviction"),
+        ("databases", "1"),
+        ("timeout", "0"),
+        ("tcp-keepalive", "300"),
+        ("cluster-enabled", "yes"),
+        ("cluster-require-full-coverage", "no"),
+        ("proto-max-bulk-len", "536870912"),
+        ("maxclients", "10000"),
+    ];
+    let text = |text: &str| Reply::Value(Bytes::copy_from_slice(text.as_bytes()));
+    let wanted =
+        |name: &str| patterns.iter().any(|pattern| values::matches(&pattern.to_ascii_lowercase(), name.as_bytes()));
+    let found = settings.into_iter().filter(|(name, _)| wanted(name));
+    Reply::Map(found.map(|(name, value)| (text(name), text(value))).collect())
+}
+
+/// What this node believes, for whoever debugs with redis-cli (seed 004).
+pub(super) fn godwit(driver: &Rc<Driver>, connection: &Rc<Connection>, command: &Command) {
+    let lane = driver.lane.borrow();
+    let blueprint = lane.blueprint();
+    let text = |text: String| Reply::Value(text.into());
+    let reply = match command.name() {
+        "godwit|epoch" => Reply::Number(blueprint.epoch.0 as i64),
+        "godwit|listdb" => Reply::Array(blueprint.keyspaces.values().map(|k| text(k.name.clone())).collect()),
+        "godwit|listpeer" => {
+            let mut rows = Vec::new();
+            for bucket in blueprint.buckets.values() {
+                let (Some(government), Some(keyspace)) =
+                    (bucket.government(), blueprint.keyspaces.get(&bucket.keyspace))
+                else {
+                    continue;
+                };
+                let ranges: Vec<String> =
+                    bucket.slots.ranges().map(|(first, last)| format!("{}-{}", first.0, last.0)).collect();
+                let ranges = ranges.join(",");
+                let address = |node| Addresses::of(blueprint, node).map(|a| a.cluster).unwrap_or_default();
+                rows.push(text(format!("{} {} {ranges}", keyspace.name, address(government.primary.node))));
+                rows.extend(
+                    government.candidates.iter().map(|c| text(format!("migrating {} {ranges}", address(c.node)))),
+                );
+            }
+            Reply::Array(rows)
+        }
+        "godwit|why" => {
+            let now = clock::now();
+            Reply::Array(lane.why(now).into_iter().map(text).collect())
+        }
+        "godwit|myid" => text(cluster::id(driver.me)),
+        _ => talk::unknown(command),
+    };
+    drop(lane);
+    talk::say(driver, connection, reply);
+}

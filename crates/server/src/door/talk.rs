@@ -1,0 +1,101 @@
+//! What becomes of a client's words: answered here, or asked of the cluster.
+
+use std::rc::Rc;
+use std::time::Instant as Moment;
+
+use blueprint::NodeId;
+use bytes::Bytes;
+use node::{Answer, Door};
+use values::{Command, Kind, NoSlot, Reply};
+
+use super::{Connection, cluster, server, wide};
+use crate::addresses::Addresses;
+use crate::lane::Driver;
+
+pub(super) fn hear(driver: &Rc<Driver>, connection: &Rc<Connection>, words: Vec<Bytes>) {
+    let hall = &driver.hall;
+    hall.house.count_command();
+    let command = match Command::parse(words) {
+        Ok(command) => command,
+        Err(error) => return say(driver, connection, error),
+    };
+    connection.last.set((command.name(), Moment::now()));
+    match (command.kind(), command.slot()) {
+        (Kind::Write, _) if hall.refusing.get() => say(driver, connection, disk_full()),
+        (Kind::Read | Kind::Write, Ok(_)) => hall.ask(driver, connection, command),
+        (Kind::Read | Kind::Write, Err(NoSlot::Across)) => match (connection.door, command.spread()) {
+            (Door::Any, Ok(spread)) => wide::spread(driver, connection, spread),
+            (Door::Any, Err(error)) => say(driver, connection, error),
+            (Door::Cluster, _) => say(driver, connection, cross_slot()),
+        },
+        (Kind::Plain, _) => {
+            let reply = command.answer().unwrap_or_else(|| unknown(&command));
+            say(driver, connection, reply);
+        }
+        (Kind::Read | Kind::Write, Err(NoSlot::Keyless)) | (Kind::Door, _) => at_the_door(driver, connection, &command),
+    }
+}
+
+/// What is about the connection, the node, the cluster, or more slots than one.
+fn at_the_door(driver: &Rc<Driver>, connection: &Rc<Connection>, command: &Command) {
+    let name = command.name();
+    if wide::is_wide(name) {
+        return wide::ask(driver, connection, command.clone());
+    }
+    let reply = if name.starts_with("cluster|") {
+        match cluster::answer(driver, command) {
+            cluster::Found::Reply(reply) => reply,
+            cluster::Found::Ask(command) => return wide::ask(driver, connection, *command),
+        }
+    } else if name.starts_with("godwit") {
+        return server::godwit(driver, connection, command);
+    } else {
+        match server::answer(driver, connection, command) {
+            Some(reply) => reply,
+            None => return,
+        }
+    };
+    say(driver, connection, reply);
+}
+
+pub(super) fn say(driver: &Rc<Driver>, connection: &Rc<Connection>, reply: Reply) {
+    connection.say(reply);
+    driver.hall.touch(connection);
+}
+
+/// An answer of the machine, as Redis would say it.
+pub(super) fn reply(driver: &Driver, command: &Command, answer: Answer) -> Reply {
+    match answer {
+        Answer::Reply(reply) => reply,
+        Answer::Moved(node) => moved(driver, command, node),
+        Answer::NoReplicas => Reply::error("NOREPLICAS Not enough good replicas to write."),
+        Answer::TryAgain => Reply::error(
+            "TRYAGAIN nobody leads this slot right now, and it was certainly not done: ask again; 'godwit why' says what it waits for",
+        ),
+        Answer::Uncertain => Reply::error(
+            "UNCERTAIN the primary changed before it could answer: it may or may not have been done. Read before asking again, or use SERIES",
+        ),
+    }
+}
+
+fn moved(driver: &Driver, command: &Command, node: NodeId) -> Reply {
+    let address = Addresses::of(driver.lane.borrow().blueprint(), node).map(|a| a.cluster).unwrap_or_default();
+    match command.slot() {
+        Ok(slot) if !address.is_empty() => Reply::error_with(format!("MOVED {} {address}", slot.0)),
+        _ => Reply::error("CLUSTERDOWN the slot's primary has no address for clients: look at 'godwit status'"),
+    }
+}
+
+fn cross_slot() -> Reply {
+    Reply::error("CROSSSLOT Keys in request don't hash to the same slot")
+}
+
+pub(super) fn disk_full() -> Reply {
+    Reply::error(
+        "MISCONF the disk of this node is full: nothing is written until there is room again. It resumes by itself",
+    )
+}
+
+pub(super) fn unknown(command: &Command) -> Reply {
+    Reply::error_with(format!("ERR '{}' is not there yet", command.name().replace('|', " ")))
+}

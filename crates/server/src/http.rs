@@ -1,0 +1,320 @@
+//! HTTP: for programs and for the command line.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use blueprint::{Command, Durability, Kind, NodeId};
+use journal::Journal;
+use meta::{Embedded, Meta};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::clock;
+use crate::door::{House, resident_bytes};
+use crate::post::Post;
+use crate::status::{Facts, Status};
+
+#[derive(Clone)]
+pub(crate) struct Office {
+    post: Post,
+    meta: Embedded,
+    house: Arc<House>,
+    journal: Arc<Journal>,
+}
+
+impl Office {
+    pub(crate) fn new(post: Post, meta: Embedded, house: Arc<House>, journal: Arc<Journal>) -> Self {
+        Self { post, meta, house, journal }
+    }
+
+    async fn status(&self) -> Option<Status> {
+        let meta = self.meta.status();
+        let journal = match self.journal.state() {
+            journal::State::Healthy => None,
+            state => Some(format!("{state:?}")),
+        };
+        let known = Arc::clone(&self.meta.watch().borrow());
+        self.post
+            .ask_desk(move |driver| {
+                let desk = driver.desk.borrow();
+                // What this node acts on; before there is anything, what it has read.
+                let acted = desk.blueprint();
+                let blueprint = if acted.epoch >= known.blueprint.epoch { acted } else { &known.blueprint };
+                let facts = Facts {
+                    me: driver.me,
+                    blueprint,
+                    directory: desk.directory(),
+                    own: desk.rows().map(|(bucket, row)| (bucket, *row)).collect(),
+                    meta: &meta,
+                    links_down: driver.wires.links.troubles(),
+                    journal,
+                };
+                facts.status()
+            })
+            .await
+    }
+
+    async fn waits(&self) -> Vec<WaitView> {
+        let mut waits = Vec::new();
+        for lane in 0..self.post.lanes() {
+            let found = self.post.ask_lane(lane, |driver| {
+                let (now, lane) = (clock::now(), driver.lane.borrow());
+                let view = |standing: &reactor::Standing| WaitView {
+                    by: "node".into(),
+                    bucket: standing.wait.bucket.map(|b| b.to_string()),
+                    rule: standing.wait.rule.to_owned(),
+                    waits_for: standing.wait.lacks.clone(),
+                    because: standing.wait.because.to_owned(),
+                    seconds: now.since(standing.since).as_secs_f64(),
+                };
+                lane.waits().map(view).collect::<Vec<_>>()
+            });
+            waits.extend(found.await.unwrap_or_default());
+        }
+        let coordinators = self.post.ask_desk(|driver| {
+            let (now, desk) = (clock::now(), driver.desk.borrow());
+            let view = |wait: reactor::coordinator::Wait| WaitView {
+                by: "coordinator".into(),
+                bucket: match wait.about {
+                    reactor::coordinator::Subject::Bucket(bucket) => Some(bucket.to_string()),
+                    _ => None,
+                },
+                rule: "coordinator".into(),
+                waits_for: wait.to_string(),
+                because: String::new(),
+                seconds: now.since(wait.since).as_secs_f64(),
+            };
+            desk.coordinator().waits().into_iter().map(view).collect::<Vec<_>>()
+        });
+        waits.extend(coordinators.await.unwrap_or_default());
+        waits
+    }
+}
+
+/// Something that waits, and for what.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct WaitView {
+    by: String,
+    bucket: Option<String>,
+    rule: String,
+    waits_for: String,
+    because: String,
+    seconds: f64,
+}
+
+pub(crate) async fn serve(listener: TcpListener, office: Office) {
+    let routes = Router::new()
+        .route("/v1/status", get(status))
+        .route("/v1/blueprint", get(blueprint))
+        .route("/v1/directory", get(directory))
+        .route("/v1/why", get(why))
+        .route("/v1/keyspaces", post(create_keyspace))
+        .route("/v1/openapi.json", get(openapi))
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+        .with_state(office);
+    if let Err(error) = axum::serve(listener, routes).await {
+        tracing::error!(%error, "HTTP ended");
+    }
+}
+
+fn unavailable() -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, "this node is starting or stopping: ask again\n").into_response()
+}
+
+async fn status(State(office): State<Office>) -> Response {
+    office.status().await.map_or_else(unavailable, |status| Json(status).into_response())
+}
+
+async fn blueprint(State(office): State<Office>) -> Response {
+    let found = office.post.ask_desk(|driver| serde_json::to_value(&**driver.desk.borrow().blueprint())).await;
+    match found {
+        Some(Ok(value)) => Json(value).into_response(),
+        Some(Err(error)) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+        None => unavailable(),
+    }
+}
+
+async fn directory(State(office): State<Office>) -> Response {
+    let found = office.post.ask_desk(|driver| {
+        let (now, desk) = (clock::now(), driver.desk.borrow());
+        let rows = desk.directory().iter().map(|(node, seen)| {
+            let buckets: BTreeMap<String, Value> =
+                seen.buckets.iter().map(|(b, row)| (b.to_string(), json!(row))).collect();
+            json!({
+                "node": node.to_string(),
+                "reachable": seen.reachable,
+                "age_seconds": now.since(seen.heard).as_secs_f64(),
+                "echoed": seen.node.echoed.0,
+                "buckets": buckets,
+            })
+        });
+        rows.collect::<Vec<_>>()
+    });
+    found.await.map_or_else(unavailable, |rows| Json(rows).into_response())
+}
+
+#[derive(Deserialize)]
+struct About {
+    bucket: Option<String>,
+}
+
+async fn why(State(office): State<Office>, Query(about): Query<About>) -> Response {
+    let mut waits = office.waits().await;
+    if let Some(bucket) = about.bucket {
+        let bucket = format!("b{}", bucket.trim_start_matches('b'));
+        waits.retain(|wait| wait.bucket.as_ref() == Some(&bucket));
+    }
+    Json(waits).into_response()
+}
+
+/// Ready: it acts on a blueprint, and all that it is to lead it serves.
+async fn ready(State(office): State<Office>) -> Response {
+    let Some(status) = office.status().await else { return unavailable() };
+    let unserved = status.buckets.iter().filter(|b| b.primary == status.name && !b.serving).count();
+    match (status.epoch, unserved) {
+        (0, _) => (StatusCode::SERVICE_UNAVAILABLE, "no blueprint yet\n").into_response(),
+        (_, 0) => "ready\n".into_response(),
+        (_, n) => {
+            (StatusCode::SERVICE_UNAVAILABLE, format!("{n} buckets that it leads do not serve yet\n")).into_response()
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct NewKeyspace {
+    name: String,
+    #[serde(default = "three")]
+    replicas: u8,
+    #[serde(default = "sixty_four")]
+    buckets: u16,
+    #[serde(default)]
+    memory: bool,
+}
+
+fn three() -> u8 {
+    3
+}
+
+fn sixty_four() -> u16 {
+    64
+}
+
+async fn create_keyspace(State(office): State<Office>, Json(wanted): Json<NewKeyspace>) -> Response {
+    let state = match office.meta.read().await {
+        Ok(state) => state,
+        Err(error) => return (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
+    };
+    let present: Vec<NodeId> =
+        state.blueprint.nodes.keys().copied().filter(|node| state.blueprint.is_present(*node)).collect();
+    if present.len() < usize::from(wanted.replicas) || wanted.replicas == 0 || wanted.buckets == 0 {
+        let text = format!(
+            "{} copies need as many nodes, and {} are present: start more, or ask for fewer copies (at least 1, and at least 1 bucket)\n",
+            wanted.replicas,
+            present.len()
+        );
+        return (StatusCode::CONFLICT, text).into_response();
+    }
+    // Everyone leads as many as everyone else, and the others follow in turn.
+    let row = |bucket: usize| {
+        let turn = bucket / present.len();
+        let others = (0..present.len() - 1).map(|at| 1 + (at + turn) % (present.len() - 1).max(1));
+        let places = std::iter::once(0).chain(others).take(usize::from(wanted.replicas));
+        places.map(|place| present[(bucket + place) % present.len()]).collect()
+    };
+    let command = Command::CreateKeyspace {
+        name: wanted.name,
+        kind: Kind::Store,
+        replicas: wanted.replicas,
+        min_in_sync: None,
+        durability: if wanted.memory { Durability::Memory } else { Durability::Disk },
+        placement: (0..usize::from(wanted.buckets)).map(row).collect(),
+    };
+    match office.meta.propose(command).await {
+        Ok(applied) => Json(json!({ "epoch": applied.epoch.0 })).into_response(),
+        Err(error) => (StatusCode::CONFLICT, format!("{error}\n")).into_response(),
+    }
+}
+
+async fn metrics(State(office): State<Office>) -> Response {
+    let Some(status) = office.status().await else { return unavailable() };
+    let counts = office.journal.counts();
+    let house = &office.house;
+    let mut text = String::new();
+    let mut put = |name: &str, kind: &str, help: &str, value: f64| {
+        text.push_str(&format!("# HELP godwit_{name} {help}\n# TYPE godwit_{name} {kind}\ngodwit_{name} {value}\n"));
+    };
+    let count = |n: usize| n as f64;
+    put("epoch", "gauge", "The blueprint that this node acts on.", status.epoch as f64);
+    put("problems", "gauge", "What somebody should look at.", count(status.problems.len()));
+    put(
+        "nodes_present",
+        "gauge",
+        "Nodes that count as present.",
+        count(status.nodes.iter().filter(|n| n.state == "present").count()),
+    );
+    put("buckets", "gauge", "Buckets in the blueprint.", count(status.buckets.len()));
+    put(
+        "buckets_serving",
+        "gauge",
+        "Buckets whose primary says that it serves.",
+        count(status.buckets.iter().filter(|b| b.serving).count()),
+    );
+    put(
+        "buckets_led",
+        "gauge",
+        "Buckets that this node leads.",
+        count(status.buckets.iter().filter(|b| b.primary == status.name).count()),
+    );
+    put("commands_total", "counter", "Commands of clients.", house.commands.load(Ordering::Relaxed) as f64);
+    put("connections_total", "counter", "Connections of clients.", house.connections.load(Ordering::Relaxed) as f64);
+    put("clients", "gauge", "Clients that are connected.", house.clients.load(Ordering::Relaxed) as f64);
+    put("resident_bytes", "gauge", "Memory of this process.", resident_bytes() as f64);
+    put("uptime_seconds", "counter", "Since this process began to serve.", house.started.elapsed().as_secs_f64());
+    put("journal_syncs_total", "counter", "Syncs of the journal.", counts.syncs as f64);
+    put("journal_batches_total", "counter", "Batches that went through the journal's writer.", counts.batches as f64);
+    put(
+        "journal_direct_total",
+        "counter",
+        "Batches that lanes wrote themselves, at level memory.",
+        counts.direct as f64,
+    );
+    put("journal_segments_recycled_total", "counter", "Segments that became free.", counts.recycled as f64);
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}
+
+async fn openapi() -> Json<Value> {
+    let json_answer = |what: &str| json!({ "200": { "description": what, "content": { "application/json": {} } }, "503": { "description": "starting or stopping" } });
+    let read = |what: &str| json!({ "get": { "summary": what, "responses": json_answer(what) } });
+    let why = json!({ "get": { "summary": "What waits, and for what.",
+        "parameters": [{ "name": "bucket", "in": "query", "required": false, "schema": { "type": "string" } }],
+        "responses": json_answer("A list of waits.") } });
+    let text = |what: &str| json!({ "get": { "summary": what, "responses": { "200": { "description": what }, "503": { "description": "not yet" } } } });
+    let create = json!({ "post": { "summary": "Makes a keyspace.",
+        "requestBody": { "required": true, "content": { "application/json": { "schema": { "type": "object", "required": ["name"], "properties": {
+            "name": { "type": "string" }, "replicas": { "type": "integer", "default": 3 },
+            "buckets": { "type": "integer", "default": 64 }, "memory": { "type": "boolean", "default": false } } } } } },
+        "responses": { "200": { "description": "It is there; the epoch in which." }, "409": { "description": "Refused: why." } } } });
+    Json(json!({
+        "openapi": "3.0.3",
+        "info": { "title": "Godwit", "version": env!("CARGO_PKG_VERSION") },
+        "paths": {
+            "/v1/status": read("How the cluster is, as this node sees it."),
+            "/v1/blueprint": read("What should be."),
+            "/v1/directory": read("What every node says about itself."),
+            "/v1/why": why,
+            "/v1/keyspaces": create,
+            "/metrics": text("For Prometheus."),
+            "/healthz": text("The process runs."),
+            "/readyz": text("All that this node is to lead it serves."),
+        },
+    }))
+}

@@ -1,0 +1,338 @@
+//! One lane's thread: it steps the machine, and carries out what that decides.
+//!
+//! Everything that is ready is read and stepped first; then one flush, one batch for the journal, one write per peer and per
+//! client. `settle` is that second half. It is a task like the others, and woken by whoever steps: it therefore runs after all tasks
+//! that were ready before it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::Duration;
+
+use blueprint::{BucketId, Durability, Epoch, Honest, Instant, NodeId};
+use bytes::BytesMut;
+use journal::{Journal, Outcome, State};
+use node::{Answered, BatchId, Input, Lane, Mail, NodeRecord, Origin, Output, PeerMessage, Station};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::{Instant as Moment, sleep, sleep_until};
+
+use crate::addresses::Addresses;
+use crate::clock;
+use crate::door::{self, Hall, House};
+use crate::link::{Caller, Links};
+use crate::post::{DeskLetter, Letter, Letters, Post};
+use crate::wire::{self, End, Frame, LONGEST_FRAME};
+
+/// How often a lane is told what the wall clock says.
+const WALL_PERIOD: Duration = Duration::from_secs(1);
+/// A deadline that is past already is no reason to do nothing else.
+const SHORTEST_SLEEP: Duration = Duration::from_micros(200);
+/// How often a batch that found the disk full is given again.
+const FULL_PAUSE: Duration = Duration::from_millis(100);
+
+pub(crate) struct Driver {
+    this: Weak<Self>,
+    pub(crate) number: u16,
+    pub(crate) me: NodeId,
+    pub(crate) lane: RefCell<Lane<Honest>>,
+    pub(crate) links: Links,
+    pub(crate) post: Post,
+    /// The clients of this lane.
+    pub(crate) hall: Hall,
+    journal: Arc<Journal>,
+    out: RefCell<Vec<Output>>,
+    /// Batches that the journal did not take, in their order: its disk is full.
+    refused: RefCell<VecDeque<(BatchId, Durability, Vec<NodeRecord>)>>,
+    awake: Notify,
+    rearm: Notify,
+    deadline: Cell<Instant>,
+    followed: Cell<Epoch>,
+    stopping: Cell<bool>,
+}
+
+/// What a lane is made of.
+pub(crate) struct Parts {
+    pub(crate) number: u16,
+    pub(crate) me: NodeId,
+    pub(crate) cluster: u128,
+    pub(crate) lane: Lane<Honest>,
+    /// What it said while it recovered.
+    pub(crate) said: Vec<Output>,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) post: Post,
+    pub(crate) house: Arc<House>,
+}
+
+/// The thread's whole life.
+pub(crate) fn run(parts: Parts, letters: Letters) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime of one thread needs nothing but memory");
+    let local = LocalSet::new();
+    local.block_on(&runtime, Driver::live(parts, letters));
+}
+
+impl Driver {
+    async fn live(parts: Parts, mut letters: Letters) {
+        let Parts { number, me, cluster, lane, said, journal, post, house } = parts;
+        let caller = Caller { node: me, cluster, end: End::Lane(number) };
+        let driver = Rc::new_cyclic(|this| Self {
+            this: this.clone(),
+            number,
+            me,
+            deadline: Cell::new(lane.deadline()),
+            lane: RefCell::new(lane),
+            links: Links::new(caller, Rc::new(|_, _| {})),
+            post,
+            hall: Hall::new(house),
+            journal,
+            out: RefCell::new(said),
+            refused: RefCell::default(),
+            awake: Notify::new(),
+            rearm: Notify::new(),
+            followed: Cell::new(Epoch(0)),
+            stopping: Cell::new(false),
+        });
+        spawn_local(Rc::clone(&driver).keep_settling());
+        spawn_local(Rc::clone(&driver).keep_time());
+        spawn_local(Rc::clone(&driver).keep_wall());
+        driver.awake.notify_one();
+        while let Some(letter) = letters.recv().await {
+            match letter {
+                Letter::Input(input) => driver.step(input),
+                Letter::Peer { from, stream, rest } => driver.take_peer(from, stream, rest),
+                Letter::Client { stream, door } if !driver.stopping.get() => {
+                    if let Ok(stream) = TcpStream::from_std(stream) {
+                        spawn_local(door::serve(Rc::clone(&driver), stream, door));
+                    }
+                }
+                Letter::Client { .. } => {}
+                Letter::Look(question) => question(&driver),
+                Letter::Stop => {
+                    driver.stopping.set(true);
+                    driver.hall.close_all();
+                }
+            }
+        }
+    }
+
+    /// Takes something in. What follows from it is carried out by `settle`.
+    pub(crate) fn step(&self, input: Input) {
+        let now = clock::now();
+        self.lane.borrow_mut().step(now, input, &mut self.out.borrow_mut());
+        self.awake.notify_one();
+    }
+
+    /// There is something to settle.
+    pub(crate) fn wake(&self) {
+        self.awake.notify_one();
+    }
+
+    pub(crate) fn this(&self) -> Option<Rc<Self>> {
+        self.this.upgrade()
+    }
+
+    async fn keep_settling(self: Rc<Self>) {
+        loop {
+            self.awake.notified().await;
+            self.settle();
+        }
+    }
+
+    fn settle(&self) {
+        let mut again = Vec::new();
+        let mut outputs = Vec::new();
+        let mut flushed = false;
+        loop {
+            std::mem::swap(&mut outputs, &mut *self.out.borrow_mut());
+            if outputs.is_empty() && again.is_empty() {
+                if flushed {
+                    break;
+                }
+                flushed = true;
+                again.push(Input::Flush);
+            }
+            for output in outputs.drain(..) {
+                self.carry_out(output, &mut again);
+            }
+            for input in again.drain(..) {
+                flushed &= matches!(input, Input::Flush);
+                self.lane.borrow_mut().step(clock::now(), input, &mut self.out.borrow_mut());
+            }
+        }
+        self.hall.write_out();
+        let lane = self.lane.borrow();
+        let deadline = lane.deadline();
+        if deadline != self.deadline.replace(deadline) {
+            self.rearm.notify_one();
+        }
+        if self.followed.get() != lane.blueprint().epoch {
+            self.followed.set(lane.blueprint().epoch);
+            let nodes = lane.blueprint().nodes.values();
+            self.links.follow(nodes.map(|node| (node.id, Addresses::from_blueprint(&node.addresses).peers)));
+        }
+    }
+
+    fn carry_out(&self, output: Output, again: &mut Vec<Input>) {
+        match output {
+            Output::Send { to, message } => self.links.send(to, message),
+            Output::Write { id, records } => self.write(id, records, again),
+            Output::Answer { origin, answer } => self.answer(origin, answer),
+            Output::Read { origin, home, command, answer, good_until } => {
+                if clock::now() >= good_until {
+                    again.push(Input::Late { origin, home, command });
+                } else if home == self.number {
+                    self.answer(origin, answer);
+                } else {
+                    let mail = Mail::Answers(vec![Answered { origin, answer }]);
+                    self.mail(Station::Lane(home), mail);
+                }
+            }
+            Output::Mail { to, mail } => self.mail(to, mail),
+            Output::Propose(command) => {
+                self.post.desk(DeskLetter::Propose { from: Station::Lane(self.number), command });
+            }
+            Output::Report(report) => self.post.desk(DeskLetter::Report(report)),
+            Output::ReadMeta { id } => self.post.desk(DeskLetter::ReadMeta { from: Station::Lane(self.number), id }),
+            Output::Erased { bucket, incarnation } => tracing::info!(%bucket, %incarnation, "replica erased"),
+            Output::Event { bucket, event } => tracing::debug!(%bucket, ?event, "replica"),
+        }
+    }
+
+    fn mail(&self, to: Station, mail: Mail) {
+        self.post.input(to, Input::Mail { from: Station::Lane(self.number), mail });
+    }
+
+    fn answer(&self, origin: Origin, answer: node::Answer) {
+        match origin {
+            Origin::Client(request) => self.hall.answer(self, request, answer),
+            Origin::Hop { node, id } => self.links.send(node, PeerMessage::HopAnswer { id, answer }),
+        }
+    }
+
+    fn write(&self, id: BatchId, records: Vec<NodeRecord>, again: &mut Vec<Input>) {
+        let level = self.level_of(&records);
+        if !self.refused.borrow().is_empty() {
+            return self.refused.borrow_mut().push_back((id, level, records));
+        }
+        self.give(id, level, records, again);
+    }
+
+    /// True: the journal has it.
+    fn give(&self, id: BatchId, level: Durability, records: Vec<NodeRecord>, again: &mut Vec<Input>) -> bool {
+        match self.journal.write(self.number, id, level, records) {
+            Ok(Outcome::Written) => again.push(Input::Written { upto: id }),
+            Ok(Outcome::Queued) => {}
+            Err(refused) => {
+                if matches!(refused.state, State::Failed { .. }) {
+                    // What it had promised may be lost: nothing that this process says from here on could be believed.
+                    tracing::error!("{refused}");
+                    std::process::exit(crate::EXIT_DISK);
+                }
+                if self.refused.borrow().is_empty() && refused.state != State::Stopped {
+                    tracing::error!("{refused}");
+                    self.hall.refuse_writes(true);
+                }
+                self.refused.borrow_mut().push_front((id, level, refused.records));
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Gives what was refused again.
+    fn retry(&self) {
+        let mut again = Vec::new();
+        loop {
+            let Some((id, level, records)) = self.refused.borrow_mut().pop_front() else {
+                self.hall.refuse_writes(false);
+                break;
+            };
+            if !self.give(id, level, records, &mut again) {
+                break;
+            }
+        }
+        again.into_iter().for_each(|input| self.step(input));
+    }
+
+    /// As safe as the most careful of them wants it.
+    fn level_of(&self, records: &[NodeRecord]) -> Durability {
+        let lane = self.lane.borrow();
+        let blueprint = lane.blueprint();
+        let level = |bucket: &BucketId| {
+            let keyspace = blueprint.buckets.get(bucket).and_then(|b| blueprint.keyspaces.get(&b.keyspace));
+            keyspace.map_or(Durability::Disk, |keyspace| keyspace.durability)
+        };
+        let memory = records.iter().all(|record| match record {
+            NodeRecord::Bucket { bucket, .. } => level(bucket) == Durability::Memory,
+            NodeRecord::Epoch { .. } | NodeRecord::Erase { .. } => false,
+        });
+        if memory { Durability::Memory } else { Durability::Disk }
+    }
+
+    /// Reads what a peer says, for as long as it says something.
+    fn take_peer(self: &Rc<Self>, from: NodeId, stream: std::net::TcpStream, rest: BytesMut) {
+        let driver = Rc::clone(self);
+        spawn_local(async move {
+            let Ok(mut stream) = TcpStream::from_std(stream) else { return };
+            let mut buffer = rest;
+            loop {
+                loop {
+                    match wire::take::<Frame>(&mut buffer, LONGEST_FRAME) {
+                        Ok(Some(Frame::Message(message))) => driver.hear(from, message),
+                        Ok(Some(Frame::Call { .. } | Frame::CallAnswer { .. })) => {} // for the desk
+                        Ok(None) => break,
+                        Err(error) => return tracing::warn!(%from, %error, "a peer was cut off"),
+                    }
+                }
+                buffer.reserve(64 << 10);
+                match stream.read_buf(&mut buffer).await {
+                    Ok(0) | Err(_) => return,
+                    Ok(_) => {}
+                }
+            }
+        });
+    }
+
+    fn hear(&self, from: NodeId, message: PeerMessage) {
+        let input = Input::Peer { from, message };
+        let Input::Peer { message, .. } = &input else { return };
+        match message.station(self.post.lanes()) {
+            Station::Lane(lane) if lane == self.number => self.step(input),
+            station => self.post.input(station, input),
+        }
+    }
+
+    async fn keep_time(self: Rc<Self>) {
+        loop {
+            let at = self.deadline.get();
+            tokio::select! {
+                () = sleep_until(Moment::now() + clock::until(at).max(SHORTEST_SLEEP)) => {
+                    if clock::now() >= at {
+                        self.step(Input::Wake);
+                        self.settle(); // it knows now when it wants to be woken again
+                    }
+                }
+                () = self.rearm.notified() => {}
+            }
+        }
+    }
+
+    async fn keep_wall(self: Rc<Self>) {
+        let mut pause = Duration::ZERO;
+        loop {
+            sleep(pause).await;
+            self.step(Input::Wall { micros: clock::wall() });
+            pause = WALL_PERIOD;
+            // A full journal takes what is under way, and nothing new is begun until there is room.
+            self.hall.refuse_writes(matches!(self.journal.state(), State::Full { .. }));
+            while !self.refused.borrow().is_empty() {
+                self.retry();
+                sleep(FULL_PAUSE).await;
+            }
+        }
+    }
+}

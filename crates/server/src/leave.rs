@@ -1,0 +1,85 @@
+//! A node that is asked to stop does not just stop: others would wait until it is missed. It hands over what it leads, and lets
+//! itself be dismissed where enough others are left; it stays a candidate there, and catches up by log when it is back.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant as Moment};
+
+use blueprint::{Blueprint, Bucket, BucketId, Change, Command, Fate, NodeId};
+use meta::Meta;
+use node::{Input, Mail, Station};
+use reactor::coordinator::Order;
+use tokio::task::spawn_local;
+use tokio::time::sleep;
+
+use crate::desk::Driver;
+
+/// However much there is to hand over, somebody wants this process to end.
+const PATIENCE: Duration = Duration::from_secs(15);
+const PAUSE: Duration = Duration::from_millis(20);
+/// Hand overs that are asked for again if they fell back.
+const AGAIN: Duration = Duration::from_secs(1);
+
+pub(crate) async fn leave(driver: &Rc<Driver>, say: &Rc<dyn Fn(String)>) {
+    let (begun, mut asked) = (Moment::now(), None::<Moment>);
+    let mut told = usize::MAX;
+    loop {
+        let Ok(state) = driver.meta.read().await else {
+            return say("the meta group does not answer: leaving without a hand over".into());
+        };
+        let (led, followed) = (led(driver, &state.blueprint), followed(driver, &state.blueprint));
+        let left = led.len() + followed.len();
+        if left == 0 {
+            return say("everything is handed over".into());
+        }
+        if left < told {
+            told = left;
+            say(format!("leaving: {} buckets to hand over, {} to be dismissed from", led.len(), followed.len()));
+        }
+        if begun.elapsed() > PATIENCE {
+            return say(format!(
+                "leaving although {left} buckets still count on this node: they will miss it for a moment"
+            ));
+        }
+        if asked.is_none_or(|at| at.elapsed() > AGAIN) || led.is_empty() {
+            asked = Some(Moment::now());
+            for (bucket, to) in led {
+                let order = Order::HandOver { bucket, to };
+                let station = Station::of_bucket(bucket, driver.post.lanes());
+                driver.post.input(station, Input::Mail { from: Station::Desk, mail: Mail::Order(order) });
+            }
+            let dismissals: Vec<_> = followed
+                .into_iter()
+                .map(|command| {
+                    let meta = driver.meta.clone();
+                    spawn_local(async move { drop(meta.propose(command).await) })
+                })
+                .collect();
+            for dismissal in dismissals {
+                let _ended = dismissal.await;
+            }
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Buckets that it leads and somebody else can.
+fn led(driver: &Driver, blueprint: &Blueprint) -> Vec<(BucketId, NodeId)> {
+    let heir = |bucket: &Bucket| {
+        let government = bucket.government().filter(|g| g.primary.node == driver.me)?;
+        let mut able = government.secondaries.iter().filter(|m| blueprint.is_present(m.node));
+        Some((bucket.id, able.next()?.node))
+    };
+    blueprint.buckets.values().filter_map(heir).collect()
+}
+
+/// Buckets that would go on without it.
+fn followed(driver: &Driver, blueprint: &Blueprint) -> Vec<Command> {
+    let dismissal = |bucket: &Bucket| {
+        let government = bucket.government()?;
+        let me = government.secondaries.iter().find(|m| m.node == driver.me)?;
+        let spare = government.size() > usize::from(government.min_in_sync);
+        let change = Change::Dismiss { secondary: *me, fate: Fate::Stalled };
+        spare.then_some(Command::Succeed { bucket: bucket.id, replaces: government.term, change })
+    };
+    blueprint.buckets.values().filter_map(dismissal).collect()
+}

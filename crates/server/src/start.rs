@@ -1,0 +1,323 @@
+//! How a node comes to life, and how it ends.
+
+use std::cell::{OnceCell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use blueprint::{LaneId, NodeId};
+use journal::Journal;
+use meta::{Embedded, Meta, NewNode};
+use node::{Desk, Door, Input, Lane, Life, Station};
+use tokio::net::{TcpListener, lookup_host};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::sleep;
+
+use crate::config::{Config, Start};
+use crate::data::{Data, DataError, random};
+use crate::desk::{self, Porter, Wires};
+use crate::door::House;
+use crate::lane::{self, Parts};
+use crate::link::{self, Caller};
+use crate::post::{DeskLetter, Letter, Post};
+use crate::wire::{End, Welcome};
+use crate::{EXIT_BUG, clock, http, leave};
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error("{0}")]
+    Config(String),
+    #[error(transparent)]
+    Data(#[from] DataError),
+    #[error(
+        "{address} is taken: another program listens there, perhaps a godwit that still runs. Stop it ('godwit dev stop' ends a \
+         cluster started by 'godwit dev'), or choose other ports with --base-port"
+    )]
+    PortInUse { address: String },
+    #[error("cannot listen on {address}: {error}. Give an address of this machine with --listen")]
+    Listen { address: String, error: io::Error },
+    #[error(transparent)]
+    Journal(#[from] journal::OpenError),
+    #[error(transparent)]
+    Meta(#[from] meta::OpenError),
+    #[error(transparent)]
+    Join(#[from] meta::JoinError),
+    #[error(
+        "none of {tried} could be asked: {why}. --join takes the peer address of any node that runs: of node 1 of 'godwit dev' that is \
+         127.0.0.1:7301"
+    )]
+    NobodyThere { tried: String, why: String },
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+/// Runs a node until somebody stops it. `say` is told what a person may want to see meanwhile.
+pub fn serve(config: Config, say: impl Fn(String) + 'static) -> Result<(), ServeError> {
+    let machines = config.machines().map_err(ServeError::Config)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    LocalSet::new().block_on(&runtime, live(config, machines, Rc::new(say)))
+}
+
+async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -> Result<(), ServeError> {
+    let [cluster, any, http, peers] = listeners(&config).await?;
+    let data = Data::open(&config.data, config.name.as_deref())?;
+    let me = data.node();
+    let (journal, recovered) = open_journal(&config, &data, &say)?;
+    let journal = Arc::new(journal);
+    let (post, letters, mut desk_letters) = Post::new(config.lanes);
+
+    let wires = Wires::new(me);
+    let meta_here = Rc::new(RefCell::new(None));
+    spawn_local(desk::let_peers_in(peers, Rc::clone(&wires), Rc::clone(&meta_here), post.clone()));
+    let desk_driver: Rc<OnceCell<Rc<desk::Driver>>> = Rc::default();
+    spawn_local({
+        let (wires, desk_driver) = (Rc::clone(&wires), Rc::clone(&desk_driver));
+        async move {
+            while let Some(letter) = desk_letters.recv().await {
+                match (desk_driver.get(), letter) {
+                    (Some(driver), letter) => driver.on_letter(letter),
+                    (None, DeskLetter::Call { to, body, answer, sent }) => wires.call(to, body, answer, sent),
+                    (None, _) => {}
+                }
+            }
+        }
+    });
+    let meta = open_meta(&config, &data, &wires, &post, &say).await?;
+    *meta_here.borrow_mut() = Some(meta.clone());
+
+    let house = Arc::new(House::new(me, data.identity.name.clone(), config.addresses()));
+    let life = Life { number: data.identity.lives, seed: random()?, wall: clock::wall() };
+    let dealt = recovered.deal(config.lanes);
+    for ((lane, durable), letters) in LaneId::all(config.lanes).zip(dealt).zip(letters) {
+        let (machines, post, house) = (machines.clone(), post.clone(), Arc::clone(&house));
+        let (journal, cluster) = (Arc::clone(&journal), meta.cluster().0);
+        let thread = std::thread::Builder::new().name(format!("lane-{}", lane.number));
+        thread.spawn(move || {
+            let _guard = Together;
+            let mut said = Vec::new();
+            let machine = Lane::recover(me, lane, machines, durable, life, clock::now(), &mut said);
+            let number = lane.number;
+            lane::run(Parts { number, me, cluster, lane: machine, said, journal, post, house }, letters);
+        })?;
+    }
+    let written = post.clone();
+    journal.start(move |lane, upto| written.input(Station::Lane(lane), Input::Written { upto }));
+    let desk = Desk::recover(me, config.lanes, machines, life, clock::now());
+    let driver = desk::Driver::start(me, desk, Rc::clone(&wires), meta.clone(), post.clone());
+    let _first = desk_driver.set(Rc::clone(&driver));
+
+    spawn_local(stay_known(config.clone(), data.identity.name.clone(), me, meta.clone()));
+    spawn_local(let_clients_in(cluster, Door::Cluster, post.clone(), Arc::clone(&house)));
+    spawn_local(let_clients_in(any, Door::Any, post.clone(), Arc::clone(&house)));
+    spawn_local(http::serve(
+        http,
+        http::Office::new(post.clone(), meta.clone(), Arc::clone(&house), Arc::clone(&journal)),
+    ));
+    say(format!("{} ({me}) serves: {}", data.identity.name, config.addresses()));
+
+    if until_stopped(&house).await? == Haste::HandOver {
+        leave::leave(&driver, &say).await;
+    }
+    (0..config.lanes).for_each(|lane| post.lane(lane, Letter::Stop));
+    sleep(Duration::from_millis(50)).await; // last answers leave
+    meta.shutdown().await;
+    if let Err(state) = journal.close() {
+        say(format!("the journal did not end well: {state:?}"));
+    }
+    Ok(())
+}
+
+/// A thread that ends by a bug takes the process with it: half a node is worse than none.
+struct Together;
+
+impl Drop for Together {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::exit(EXIT_BUG);
+        }
+    }
+}
+
+async fn listeners(config: &Config) -> Result<[TcpListener; 4], ServeError> {
+    let ports = config.ports;
+    let mut bound = Vec::new();
+    for port in [ports.cluster, ports.any, ports.http, ports.peers] {
+        let address = format!("{}:{port}", config.listen);
+        bound.push(listen(&address).await?);
+    }
+    Ok(bound.try_into().expect("as many as there are ports"))
+}
+
+async fn listen(address: &str) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(address).await.map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => ServeError::PortInUse { address: address.to_owned() },
+        _ => ServeError::Listen { address: address.to_owned(), error },
+    })
+}
+
+fn open_journal(
+    config: &Config,
+    data: &Data,
+    say: &Rc<dyn Fn(String)>,
+) -> Result<(Journal, node::NodeDurable), ServeError> {
+    let options = journal::Options { segment_bytes: config.segment_mib << 20, ..journal::Options::for_this_machine() };
+    let mut last = std::time::Instant::now();
+    let (journal, recovered) = Journal::open(&data.path, options, &mut |progress| {
+        if last.elapsed() >= Duration::from_millis(500) {
+            last = std::time::Instant::now();
+            let (read, all) = (progress.bytes_read >> 20, progress.bytes >> 20);
+            say(format!("recovering: {read} of {all} MiB read"));
+        }
+    })?;
+    for note in &recovered.notes {
+        say(format!("journal: {note}"));
+    }
+    Ok((journal, recovered.node))
+}
+
+async fn open_meta(
+    config: &Config,
+    data: &Data,
+    wires: &Rc<Wires>,
+    post: &Post,
+    say: &Rc<dyn Fn(String)>,
+) -> Result<Embedded, ServeError> {
+    let (me, path) = (data.node(), data.meta());
+    let carrier = Arc::new(Porter(post.clone()));
+    let settings =
+        meta::Settings { voters: config.voters, clock: meta::Clock(Arc::new(clock::now)), ..Default::default() };
+    let this = NewNode {
+        name: data.identity.name.clone(),
+        zone: config.zone.clone(),
+        addresses: config.addresses().to_blueprint(),
+    };
+    let known = Embedded::identity(&path).await?;
+    let meta = match (&config.start, known) {
+        (_, Some(identity)) => {
+            wires.settle_in(identity.cluster.0);
+            let seeds = match &config.start {
+                Start::Join(addresses) => {
+                    find_seeds(wires, me, identity.cluster.0, addresses).await.unwrap_or_default()
+                }
+                Start::Init | Start::Again => Vec::new(),
+            };
+            Embedded::open(&path, me, Some(identity.cluster), seeds, carrier, settings).await?
+        }
+        (Start::Init, None) => {
+            let cluster = meta::ClusterId(u128::from(random()?) << 64 | u128::from(random()?));
+            let identity = meta::Identity { cluster, me };
+            Embedded::init(&path, identity, vec![this.command(me)], carrier, settings).await?
+        }
+        (Start::Join(addresses), None) => {
+            say(format!("joining the cluster of {}", addresses.join(", ")));
+            let seeds = find_seeds(wires, me, 0, addresses).await?;
+            Embedded::join(&path, me, &this, seeds, carrier, settings).await?
+        }
+        (Start::Again, None) => return Err(ServeError::Meta(meta::OpenError::Vacant(path))),
+    };
+    wires.settle_in(meta.cluster().0);
+    Ok(meta)
+}
+
+/// Who answers at these addresses.
+async fn find_seeds(wires: &Wires, me: NodeId, cluster: u128, addresses: &[String]) -> Result<Vec<NodeId>, ServeError> {
+    let mut why = "no address was given".to_owned();
+    for _ in 0..20 {
+        let mut found = Vec::new();
+        for address in addresses {
+            let resolved: Option<SocketAddr> = lookup_host(address).await.ok().and_then(|mut all| all.next());
+            let Some(resolved) = resolved else {
+                why = format!("{address} is no address (host:port)");
+                continue;
+            };
+            let caller = Caller { node: me, cluster, end: End::Desk };
+            match tokio::time::timeout(Duration::from_secs(2), link::dial(caller, None, &resolved.to_string())).await {
+                Ok(Ok((_, Welcome::Come { node, .. }))) => {
+                    wires.add_seed(node, resolved.to_string());
+                    found.push(node);
+                }
+                Ok(Ok((_, Welcome::Stay { why: refused }))) => why = format!("{address}: {refused}"),
+                Ok(Err(error)) => why = format!("{address}: {error}"),
+                Err(_) => why = format!("{address} does not answer"),
+            }
+        }
+        if !found.is_empty() {
+            // The link is dialled by another task: a moment later it is up.
+            for _ in 0..100 {
+                if found.iter().any(|node| wires.links.is_up(*node)) {
+                    break;
+                }
+                sleep(Duration::from_millis(20)).await;
+            }
+            return Ok(found);
+        }
+        sleep(Duration::from_millis(250)).await;
+    }
+    Err(ServeError::NobodyThere { tried: addresses.join(", "), why })
+}
+
+/// A node that was started with another address or zone says so.
+async fn stay_known(config: Config, name: String, me: NodeId, meta: Embedded) {
+    let this = NewNode { name, zone: config.zone.clone(), addresses: config.addresses().to_blueprint() };
+    loop {
+        if let Ok(state) = meta.read().await {
+            let known = state.blueprint.nodes.get(&me);
+            let same =
+                known.is_some_and(|n| n.name == this.name && n.zone == this.zone && n.addresses == this.addresses);
+            if same || known.is_none() || meta.propose(this.command(me)).await.is_ok() {
+                return;
+            }
+        }
+        sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// To one lane after the other.
+async fn let_clients_in(listener: TcpListener, door: Door, post: Post, house: Arc<House>) {
+    let mut next = 0;
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                house.connections.fetch_add(1, Ordering::Relaxed);
+                if let Ok(stream) = stream.into_std() {
+                    post.lane(next, Letter::Client { stream, door });
+                    next = (next + 1) % post.lanes();
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a client could not be let in");
+                sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Haste {
+    /// SIGTERM, `SHUTDOWN`: others go on without a gap.
+    HandOver,
+    /// SIGINT: somebody at a keyboard, who stops everything.
+    AtOnce,
+}
+
+async fn until_stopped(house: &House) -> io::Result<Haste> {
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let haste = tokio::select! {
+        _ = term.recv() => Haste::HandOver,
+        _ = int.recv() => Haste::AtOnce,
+        () = house.shutdown.notified() => Haste::HandOver,
+    };
+    // Who is in a hurry says it twice.
+    spawn_local(async move {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+        std::process::exit(1);
+    });
+    Ok(haste)
+}
