@@ -19,7 +19,7 @@ use tokio::time::{Duration, Instant as Moment, sleep_until};
 use crate::addresses::Addresses;
 use crate::clock;
 use crate::gate::{self, Host, Visitor};
-use crate::link::{Caller, Links};
+use crate::link::{Back, Caller, Links};
 use crate::post::{DeskLetter, Letter, Post};
 use crate::wire::{self, End, Frame, LONGEST_FRAME};
 
@@ -50,16 +50,19 @@ impl Wires {
     pub(crate) fn new(me: NodeId) -> Rc<Self> {
         let calls = Rc::new(Calls::default());
         let answered = Rc::clone(&calls);
-        let on_frame = move |_, frame| {
-            if let Frame::CallAnswer { id, body } = frame
-                && let Some((_, answer)) = answered.open.borrow_mut().remove(&id)
-            {
-                let _gone = answer.send(body);
+        let on_back = move |from: NodeId, back| match back {
+            Back::Frame(Frame::CallAnswer { id, body }) => {
+                if let Some((_, answer)) = answered.open.borrow_mut().remove(&id) {
+                    let _gone = answer.send(body);
+                }
             }
+            Back::Frame(Frame::Message(_) | Frame::Call { .. }) => {}
+            // Whoever asked need not wait for its patience to end: somebody else may lead by then.
+            Back::Down => answered.open.borrow_mut().retain(|_, (to, _)| *to != from),
         };
         let caller = Caller { node: me, cluster: 0, end: End::Desk };
         Rc::new(Self {
-            links: Links::new(caller, Rc::new(on_frame)),
+            links: Links::new(caller, Rc::new(on_back)),
             calls,
             seeds: RefCell::default(),
             host: Cell::new(Host { node: me, cluster: 0 }),

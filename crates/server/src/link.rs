@@ -44,8 +44,8 @@ pub(crate) struct Caller {
 pub(crate) struct Links {
     caller: Cell<Caller>,
     peers: RefCell<BTreeMap<NodeId, Peer>>,
-    /// What comes back over a link that was dialled here: answers to calls.
-    on_frame: Rc<dyn Fn(NodeId, Frame)>,
+    /// What comes back over a link that was dialled here: answers to calls, and that there will be no more of them.
+    on_back: Rc<dyn Fn(NodeId, Back)>,
     scratch: RefCell<Vec<u8>>,
 }
 
@@ -60,6 +60,12 @@ impl Drop for Peer {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
     }
+}
+
+pub(crate) enum Back {
+    Frame(Frame),
+    /// The link is down: what was asked over it is not answered any more.
+    Down,
 }
 
 /// What is to be written to one socket.
@@ -98,8 +104,8 @@ impl Pipe {
 }
 
 impl Links {
-    pub(crate) fn new(caller: Caller, on_frame: Rc<dyn Fn(NodeId, Frame)>) -> Self {
-        Self { caller: Cell::new(caller), peers: RefCell::default(), on_frame, scratch: RefCell::default() }
+    pub(crate) fn new(caller: Caller, on_back: Rc<dyn Fn(NodeId, Back)>) -> Self {
+        Self { caller: Cell::new(caller), peers: RefCell::default(), on_back, scratch: RefCell::default() }
     }
 
     /// A node that has just joined knows now which cluster it belongs to.
@@ -129,8 +135,8 @@ impl Links {
             ends.push((End::Bulk(lane), Rc::clone(&bulk)));
         }
         let task = |(end, pipe)| {
-            let (address, on_frame) = (address.clone(), Rc::clone(&self.on_frame));
-            tokio::task::spawn_local(keep_up(Caller { end, ..caller }, node, address, pipe, on_frame))
+            let (address, on_back) = (address.clone(), Rc::clone(&self.on_back));
+            tokio::task::spawn_local(keep_up(Caller { end, ..caller }, node, address, pipe, on_back))
         };
         let tasks = ends.into_iter().map(task).collect();
         Peer { address, small, bulk, tasks }
@@ -176,7 +182,7 @@ fn may_be_late(frame: &Frame) -> bool {
 }
 
 /// Dials, and dials again, for as long as the peer is one.
-async fn keep_up(caller: Caller, to: NodeId, address: String, pipe: Rc<Pipe>, on_frame: Rc<dyn Fn(NodeId, Frame)>) {
+async fn keep_up(caller: Caller, to: NodeId, address: String, pipe: Rc<Pipe>, on_back: Rc<dyn Fn(NodeId, Back)>) {
     let mut pause = SHORTEST_PAUSE;
     loop {
         let dialled = match timeout(DIAL_PATIENCE, dial(caller, Some(to), &address)).await {
@@ -190,8 +196,9 @@ async fn keep_up(caller: Caller, to: NodeId, address: String, pipe: Rc<Pipe>, on
                 pipe.waiting.borrow_mut().clear();
                 pipe.up.set(true);
                 tracing::debug!(%to, %address, end = ?caller.end, "link is up");
-                let ended = pump(stream, to, &pipe, &on_frame).await;
+                let ended = pump(stream, to, &pipe, &on_back).await;
                 pipe.up.set(false);
+                on_back(to, Back::Down);
                 ended.map_or_else(|error| error.to_string(), |()| "the other side closed it".to_owned())
             }
             Err(why) => why,
@@ -206,7 +213,7 @@ async fn keep_up(caller: Caller, to: NodeId, address: String, pipe: Rc<Pipe>, on
 }
 
 /// Writes what is waiting, reads what comes back, until one of them ends.
-async fn pump(stream: TcpStream, to: NodeId, pipe: &Pipe, on_frame: &Rc<dyn Fn(NodeId, Frame)>) -> io::Result<()> {
+async fn pump(stream: TcpStream, to: NodeId, pipe: &Pipe, on_back: &Rc<dyn Fn(NodeId, Back)>) -> io::Result<()> {
     let (mut reader, mut writer) = stream.into_split();
     let write = async {
         let mut taken = Vec::new();
@@ -231,7 +238,7 @@ async fn pump(stream: TcpStream, to: NodeId, pipe: &Pipe, on_frame: &Rc<dyn Fn(N
                 return Ok(());
             }
             while let Some(frame) = wire::take(&mut buffer, LONGEST_FRAME).map_err(io::Error::other)? {
-                on_frame(to, frame);
+                on_back(to, Back::Frame(frame));
             }
         }
     };

@@ -188,8 +188,14 @@ async fn open_meta(
 ) -> Result<Embedded, ServeError> {
     let (me, path) = (data.node(), data.meta());
     let carrier = Arc::new(Porter(post.clone()));
-    let settings =
-        meta::Settings { voters: config.voters, clock: meta::Clock(Arc::new(clock::now)), ..Default::default() };
+    // A voter answers within a heartbeat, its sync included, or counts as away: on a busy disk a tenth of a second is too short.
+    let settings = meta::Settings {
+        voters: config.voters,
+        heartbeat: Duration::from_millis(200),
+        election: (Duration::from_millis(450), Duration::from_millis(700)),
+        clock: meta::Clock(Arc::new(clock::now)),
+        ..Default::default()
+    };
     let this = NewNode {
         name: data.identity.name.clone(),
         zone: config.zone.clone(),
