@@ -306,11 +306,14 @@ fn pid(number: u32) -> Option<Pid> {
     i32::try_from(number).ok().and_then(Pid::from_raw)
 }
 
-/// A process that has ended and that nobody has asked about yet counts as dead.
+/// A process that has ended and that nobody has asked about yet counts as dead; but not while threads of it still end: they hold its
+/// ports.
 fn is_alive(number: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
     let state = stat.rsplit(')').next().and_then(|rest| rest.trim().chars().next());
-    pid(number).is_some_and(|pid| test_kill_process(pid).is_ok()) && !matches!(state, None | Some('Z' | 'X'))
+    let threads = fs::read_dir(format!("/proc/{number}/task")).map_or(0, Iterator::count);
+    let ended = matches!(state, None | Some('Z' | 'X')) && threads <= 1;
+    pid(number).is_some_and(|pid| test_kill_process(pid).is_ok()) && !ended
 }
 
 fn end(member: &Member, signal: Signal) -> Result<()> {
