@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -81,15 +82,16 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Ports that nobody uses right now.
+/// Ports that nobody uses right now, and that no other test of this process was given.
 fn free_base() -> u16 {
-    let mut base = 20_000 + (std::process::id() % 200) as u16 * 100;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 20_000 + (std::process::id() % 40) as u16 * 400;
     loop {
+        let base = first + NEXT.fetch_add(400, Ordering::Relaxed) % 16_000;
         let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
         if (0..4).all(|kind| (1..=3).all(|node| free(base + kind * 100 + node))) {
             return base;
         }
-        base = if base > 55_000 { 20_000 } else { base + 400 };
     }
 }
 
