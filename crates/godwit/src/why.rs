@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use serde::{Deserialize, Serialize};
+use server::WaitView as Wait;
 
 use crate::ask::{At, exchange};
 
@@ -21,19 +21,6 @@ pub(crate) struct Why {
 
 /// Names of buckets in one line.
 const SHOWN: usize = 6;
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Wait {
-    /// The node that was asked.
-    #[serde(default)]
-    node: String,
-    by: String,
-    bucket: Option<String>,
-    rule: String,
-    waits_for: String,
-    because: String,
-    seconds: f64,
-}
 
 impl Why {
     /// Every node is asked: each knows what it waits for itself.

@@ -1,5 +1,5 @@
 //! The smallest program around a node: one node, one bucket, one copy, a disk that answers at once. It shows how a driver
-//! carries out what a node decides, and stands in for the product's binary until there is one (see
+//! carries out what a node decides; and it is small enough to be built and searched for planted bugs in every test run (see
 //! `crates/simulator/tests/product.rs`).
 #![allow(clippy::print_stdout)] // it talks to a person
 

@@ -30,6 +30,9 @@ const SHORTEST_SLEEP: Duration = Duration::from_micros(500);
 /// again.
 const MOST_PROPOSALS: usize = 128;
 
+/// Answers that wait for a peer that reads slowly.
+const MOST_ANSWERS: usize = 256;
+
 /// The links of the desk, and the calls of the meta group that travel over them. There before anything else: a node that joins has
 /// nothing yet but these.
 pub(crate) struct Wires {
@@ -366,7 +369,7 @@ async fn attend(
     post: &Post,
 ) {
     let (mut reader, mut writer) = stream.into_split();
-    let (answers, mut to_write) = mpsc::unbounded_channel::<Vec<u8>>();
+    let (answers, mut to_write) = mpsc::channel::<Vec<u8>>(MOST_ANSWERS);
     spawn_local(async move {
         while let Some(bytes) = to_write.recv().await {
             if writer.write_all(&bytes).await.is_err() {
@@ -386,7 +389,8 @@ async fn attend(
                         let body = meta.serve(from, body).await;
                         let mut bytes = Vec::new();
                         wire::put(&mut bytes, &Frame::CallAnswer { id, body });
-                        let _gone = answers.send(bytes);
+                        // Full: it asks and does not listen. What it misses it asks again.
+                        let _dropped = answers.try_send(bytes);
                     });
                 }
                 Ok(Some(Frame::Message(_) | Frame::CallAnswer { .. })) => {}

@@ -67,6 +67,7 @@ impl Office {
             let found = self.post.ask_lane(lane, |driver| {
                 let (now, lane) = (clock::now(), driver.lane.borrow());
                 let view = |standing: &reactor::Standing| WaitView {
+                    node: String::new(),
                     by: "node".into(),
                     bucket: standing.wait.bucket.map(|b| b.to_string()),
                     rule: standing.wait.rule.to_owned(),
@@ -81,6 +82,7 @@ impl Office {
         let coordinators = self.post.ask_desk(|driver| {
             let (now, desk) = (clock::now(), driver.desk.borrow());
             let view = |wait: reactor::coordinator::Wait| WaitView {
+                node: String::new(),
                 by: "coordinator".into(),
                 bucket: match wait.about {
                     reactor::coordinator::Subject::Bucket(bucket) => Some(bucket.to_string()),
@@ -100,13 +102,17 @@ impl Office {
 
 /// Something that waits, and for what.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct WaitView {
-    by: String,
-    bucket: Option<String>,
-    rule: String,
-    waits_for: String,
-    because: String,
-    seconds: f64,
+pub struct WaitView {
+    /// Whoever asks several nodes notes here which one said it.
+    #[serde(default)]
+    pub node: String,
+    /// `node` or `coordinator`.
+    pub by: String,
+    pub bucket: Option<String>,
+    pub rule: String,
+    pub waits_for: String,
+    pub because: String,
+    pub seconds: f64,
 }
 
 pub(crate) async fn serve(listener: TcpListener, office: Office) {
