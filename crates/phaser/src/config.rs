@@ -29,6 +29,9 @@ pub struct Config {
     pub uncommitted: usize,
     /// Entries in one frame: a peer far behind must not make one huge message.
     pub frame_entries: usize,
+    /// About so many bytes of them (at least one entry): beacons travel on the same way, and a frame that no peer takes would be
+    /// repeated for ever.
+    pub frame_bytes: usize,
     /// Entries sent to a peer and not yet answered. Beyond this it waits for answers.
     pub window_entries: u64,
     /// Bytes of tables in one image (at least one slot).
@@ -55,6 +58,7 @@ impl Default for Config {
             backlog: 1024,
             uncommitted: 65_536,
             frame_entries: 512,
+            frame_bytes: 1 << 20,
             window_entries: 1024,
             image_bytes: 64 << 10,
             fill_rate: 64 << 20,
@@ -82,8 +86,11 @@ impl Config {
         if self.image_bytes == 0 || self.uncommitted == 0 {
             return Err("image_bytes and uncommitted must be above zero");
         }
-        if self.backlog == 0 || self.frame_entries == 0 || self.window_entries == 0 || self.fill_rate == 0 {
-            return Err("backlog, frame_entries, window_entries and fill_rate must be above zero");
+        if self.frame_entries == 0 || self.frame_bytes == 0 || self.window_entries == 0 {
+            return Err("frame_entries, frame_bytes and window_entries must be above zero");
+        }
+        if self.backlog == 0 || self.fill_rate == 0 {
+            return Err("backlog and fill_rate must be above zero");
         }
         Ok(())
     }

@@ -501,7 +501,7 @@ impl<C: Conduct> Phaser<C> {
                 }
             }
             let previous = log.position(first.prev()).expect("next is above the base and at most one past the end");
-            let entries = log.from(first, config.frame_entries).to_vec();
+            let entries = log.frame(first, config.frame_entries, config.frame_bytes).to_vec();
             if !peer.probing {
                 peer.next = Index(first.0 + entries.len() as u64);
             }

@@ -26,6 +26,16 @@ pub enum Payload {
     Split { child: BucketId, slots: SlotSet },
 }
 
+impl Payload {
+    /// What it weighs in a frame; all but commands are small.
+    fn len(&self) -> usize {
+        match self {
+            Self::Command { body, .. } => body.len(),
+            Self::Reign | Self::Split { .. } => 0,
+        }
+    }
+}
+
 /// More entries than any bucket will ever have: beyond it an index is not meant seriously.
 pub(crate) const MOST_INDEX: u64 = 1 << 62;
 
@@ -85,6 +95,18 @@ impl Log {
         let start = ((first.0 - self.base.index.0 - 1) as usize).min(self.entries.len());
         let end = (start + most).min(self.entries.len());
         &self.entries[start..end]
+    }
+
+    /// As many of them as make about so many bytes, and at least one.
+    pub fn frame(&self, first: Index, most: usize, bytes: usize) -> &[Entry] {
+        let entries = self.from(first, most);
+        let mut before = 0;
+        let full = entries.iter().position(|entry| {
+            let full = before >= bytes;
+            before += entry.payload.len();
+            full
+        });
+        &entries[..full.unwrap_or(entries.len())]
     }
 
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Entry> {

@@ -151,6 +151,7 @@ impl World {
             "patience" => config.patience = duration(value)?,
             "backlog" => config.backlog = number()? as usize,
             "frame_entries" => config.frame_entries = number()? as usize,
+            "frame_bytes" => config.frame_bytes = number()? as usize,
             "window_entries" => config.window_entries = number()?,
             "image_bytes" => config.image_bytes = number()? as usize,
             "fill_rate" => config.fill_rate = number()?,
