@@ -44,9 +44,13 @@ fn deeds<C: Conduct>(world: &World, node: u64) -> Vec<Deed> {
 #[test]
 fn erase_before_echo() {
     let world = world(
-        "nodes n1 n2
+        "nodes n1 n2 n3
          keyspace replicas=2 min=1 n1,n2
+         operation b1
          settle
+         meta enlist b1 n3
+         settle
+         meta seat b1 n3
          meta dismiss b1 n2
          learn n2
          carry n2

@@ -9,7 +9,7 @@ use crate::marks::unnamed_in;
 use crate::reaction::{Deed, Whom};
 use crate::rule::{About, Need, Rule, Unmet};
 use crate::situation::Read;
-use crate::words::list;
+use crate::words::{count, list};
 
 impl<C: Conduct> Rule<C> {
     pub(crate) const ASK_BEFORE_ERASE: Self = Self {
@@ -35,6 +35,7 @@ impl<C: Conduct> Rule<C> {
             Self::BEFORE_THE_READ[2],
             Self::BEFORE_THE_READ[3],
             Self::BEFORE_THE_READ[4],
+            Self::BEFORE_THE_READ[5],
             Need {
                 condition: "a linearizable read shows the same government",
                 because: "this node may be named again by a blueprint that it has not seen",
@@ -47,7 +48,7 @@ impl<C: Conduct> Rule<C> {
         }),
     };
 
-    const BEFORE_THE_READ: [Need<C>; 5] = [
+    const BEFORE_THE_READ: [Need<C>; 6] = [
         Need {
             condition: "the grace time has passed",
             because: "what is erased forgets what it granted, and a plan may yet be undone",
@@ -72,6 +73,11 @@ impl<C: Conduct> Rule<C> {
             condition: "it has promised no more than the term that dropped it",
             because: "who has promised more was named again meanwhile",
             unmet: promised_more,
+        },
+        Need {
+            condition: "the bucket has as many members as wanted",
+            because: "while one is missing, ours is the copy that needs only the tail",
+            unmet: wanted_back,
         },
     ];
 
@@ -136,6 +142,18 @@ fn unheld<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
         let one = if nodes.len() > 1 { "one of " } else { "" };
         format!("{one}{} to be present and to say that it holds the bucket", list(nodes))
     })
+}
+
+/// 1. n3 departs and is dismissed; 2. it returns, with all but the last entries; 3. erasing that, it would have to take everything
+/// anew, and the bucket would have one copy less for as long.
+fn wanted_back<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
+    let government = case.government?;
+    let may_return = case.situation.blueprint.nodes.contains_key(&case.situation.me);
+    if !may_return || government.size() >= case.wanted() {
+        return None;
+    }
+    let lacks = count(case.wanted() - government.size(), "more copy", "more copies");
+    Unmet::on(Whom::Node(government.primary.node), format!("{lacks} of the bucket, for which ours may be taken back"))
 }
 
 fn fork_owed<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {

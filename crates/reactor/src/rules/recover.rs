@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use blueprint::{Breach, Change, Command, Conduct, Government, NodeId};
+use blueprint::{Breach, Change, Command, Conduct, Government, Instant, NodeId};
 
 use crate::case::Case;
 use crate::holding::{Growth, HandOver};
@@ -19,18 +19,18 @@ impl<C: Conduct> Rule<C> {
         text: "A primary whose bucket has fewer copies than wanted enlists the best node for another one.",
         about: About::Bucket,
         when: |case| {
-            let short = case.rules().is_some_and(|(g, ..)| case.copies_to_stay(g) < case.wanted());
-            case.bucket.is_some() && short && !C::breaks(Breach::CopiesNotReplaced)
+            let lacks = case.rules().is_some_and(|(g, ..)| case.copies_to_stay(g) < case.wanted() || is_quicker(case, g));
+            case.bucket.is_some() && lacks && !C::breaks(Breach::CopiesNotReplaced)
         },
         needs: &[
             Need {
-                condition: "the copy has been missing for a while",
+                condition: "the copy has been missing for a while, or has come back, or writes wait for another one (R8)",
                 because: "most nodes come back by themselves, and a backfill costs",
                 unmet: too_early,
             },
             Self::NOTHING_PROPOSED,
             Need {
-                condition: "there is a node that is present, can be reached and does not hold it",
+                condition: "there is a node that is present, can be reached and has no part in it",
                 because: "a second copy on the same node is none",
                 unmet: no_free_node,
             },
@@ -60,20 +60,36 @@ impl<C: Conduct> Rule<C> {
     };
 }
 
+/// 1. Below the minimum, a new node is given the whole bucket; 2. the lost copy returns: it is level long before, and writes need
+/// not wait for the other.
+fn is_quicker<C: Conduct>(case: &Case<'_, C>, government: &Government) -> bool {
+    let copied = || government.candidates.iter().any(|c| has_copy(case, c.node));
+    !government.in_sync() && !copied() && preferred(case, |_| true).is_some_and(|node| has_copy(case, node))
+}
+
 fn too_early<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
-    let since = case.situation.marks.short_since(case.bucket_id()).unwrap_or(case.now());
-    let until = since + case.situation.limits.recovery_delay;
-    Unmet::until(case.now(), until, |left| format!("{left} more, in which the lost copy may return"))
+    Unmet::until(case.now(), earliest(case), |left| format!("{left} more, in which the lost copy may return"))
 }
 
 fn not_its_turn<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
+    // A tail costs little, and who has come back has all of them to catch up with.
+    if best(case).is_some_and(|node| has_copy(case, node)) {
+        return None;
+    }
     let limits = case.situation.limits;
-    let since = case.situation.marks.short_since(case.bucket_id()).unwrap_or(case.now());
     let before = case.census.place(case.bucket_id());
-    let turn = since + limits.recovery_delay + limits.recovery_pace * (before / limits.recoveries) as u32;
+    let turn = earliest(case) + limits.recovery_pace * (before / limits.recoveries) as u32;
     Unmet::until(case.now(), turn, |left| {
         format!("{left} more: {} first", count(before, "bucket comes", "buckets come"))
     })
+}
+
+/// The delay is for a copy that may return: not when it has, nor while the bucket takes no writes without another one.
+fn earliest<C: Conduct>(case: &Case<'_, C>) -> Instant {
+    let since = case.situation.marks.short_since(case.bucket_id()).unwrap_or(case.now());
+    let returned = preferred(case, |_| true).is_some_and(|node| has_copy(case, node));
+    let urgent = case.government.is_some_and(|g| !g.in_sync());
+    if returned || urgent { since } else { since + case.situation.limits.recovery_delay }
 }
 
 fn something_proposed<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
@@ -99,14 +115,14 @@ fn no_free_node<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
 }
 
 fn too_many<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
+    if best(case).is_some() {
+        return None;
+    }
     let (limits, census) = (case.situation.limits, case.census);
     if census.candidates() >= limits.recoveries {
         return Unmet::on_nodes(census.catching_up(), |nodes| {
             format!("{} to catch up: {} under way in the cluster", list(nodes), recoveries(census.candidates()))
         });
-    }
-    if best(case).is_some() {
-        return None;
     }
     Unmet::on_nodes(free_nodes(case), |nodes| {
         format!(
@@ -123,12 +139,9 @@ fn recoveries(number: usize) -> alloc::string::String {
 
 fn free_nodes<C: Conduct>(case: &Case<'_, C>) -> Vec<NodeId> {
     let Some(government) = case.government else { return Vec::new() };
-    let bucket = case.bucket_id();
     let is_free = |node: &NodeId| {
         let named = government.members().chain(government.candidates.iter().copied()).any(|m| m.node == *node);
-        // What an heir holds is welcome: it needs only the tail.
-        let holds = case.situation.directory.row(*node, bucket).is_some() && !is_heir(government, *node);
-        *node != case.situation.me && case.is_present(*node) && case.is_reachable(*node) && !named && !holds
+        *node != case.situation.me && case.is_present(*node) && case.is_reachable(*node) && !named
     };
     case.situation.blueprint.nodes.keys().copied().filter(is_free).collect()
 }
@@ -137,15 +150,32 @@ fn is_heir(government: &Government, node: NodeId) -> bool {
     government.heirs.iter().any(|h| h.node == node)
 }
 
-/// An heir first; then a zone with few copies; then the node with the fewest buckets; then the lowest id.
+/// It says that it holds the bucket, whole: as a candidate it keeps that, under a new name, and needs only the tail.
+fn has_copy<C: Conduct>(case: &Case<'_, C>, node: NodeId) -> bool {
+    case.situation.directory.row(node, case.bucket_id()).is_some_and(|row| row.missing == 0)
+}
+
+/// The preferred one of those that have room.
 fn best<C: Conduct>(case: &Case<'_, C>) -> Option<NodeId> {
+    let limits = case.situation.limits;
+    preferred(case, |node| {
+        let times = if has_copy(case, node) { TAILS } else { 1 };
+        let here = case.census.candidates_on(node) < limits.recoveries_per_node * times;
+        here && case.census.candidates() < limits.recoveries * times
+    })
+}
+
+/// As many tails are caught up with at once in the place of one bucket that is copied.
+const TAILS: usize = 8;
+
+/// An heir first; then a zone with few copies; then who has a copy; then the node with the fewest buckets; then the lowest id.
+fn preferred<C: Conduct>(case: &Case<'_, C>, among: impl Fn(NodeId) -> bool) -> Option<NodeId> {
     let government = case.government?;
-    let per_node = case.situation.limits.recoveries_per_node;
-    let room = |node: &NodeId| case.census.candidates_on(*node) < per_node;
     let rank = |node: &NodeId| {
-        (Reverse(is_heir(government, *node)), copies_in_zone(case, government, *node), case.census.parts(*node), *node)
+        let (heir, copy) = (Reverse(is_heir(government, *node)), Reverse(has_copy(case, *node)));
+        (heir, copies_in_zone(case, government, *node), copy, case.census.parts(*node), *node)
     };
-    free_nodes(case).into_iter().filter(room).min_by_key(rank)
+    free_nodes(case).into_iter().filter(|node| among(*node)).min_by_key(rank)
 }
 
 /// Copies of this bucket in the zone of that node.

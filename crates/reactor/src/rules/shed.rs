@@ -52,7 +52,8 @@ fn surplus<C: Conduct>(case: &Case<'_, C>) -> Option<Change> {
     if let Some(candidate) = government.candidates.iter().copied().find(|c| !case.is_present(c.node)) {
         return Some(Change::Drop { candidate });
     }
-    if copies(government) <= case.wanted() {
+    // Below the minimum whoever is level first is the one that is needed.
+    if copies(government) <= case.wanted() || !government.in_sync() {
         return None;
     }
     // Out of reach first; then where its zone has others; then who lacks most; then from the fullest node.
