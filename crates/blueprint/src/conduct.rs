@@ -37,6 +37,7 @@ pub enum Breach {
     HeirsKeptAfterSeat,            // R9
     WipedDiskRejoins,              // R10
     ErasedKeepsIncarnation,        // R10
+    DoubtIgnored,                  // R10
     ReenlistedBeforeErase,         // R11
     RedirectForAppended,           // R12
     SessionsByHighestNumber,       // R12

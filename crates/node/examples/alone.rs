@@ -55,6 +55,7 @@ fn main() {
                     | Output::ReadMeta { .. }
                     | Output::Report(_)
                     | Output::Erased { .. }
+                    | Output::Resumed { .. }
                     | Output::Event { .. } => {}
                 }
             }

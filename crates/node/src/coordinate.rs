@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use blueprint::{BucketId, Conduct, Instant, MetaCommand, NodeId};
+use reactor::Part;
 use reactor::coordinator::{self, Answer, Holding};
 
 use crate::desk::Desk;
@@ -53,7 +54,8 @@ impl<C: Conduct> Desk<C> {
             return;
         }
         let holding = |bucket: &BucketId| {
-            let row = self.row(*bucket)?;
+            // What is set aside is nothing to rely on.
+            let row = self.row(*bucket).filter(|row| row.part != Part::Aside)?;
             Some((*bucket, Holding { incarnation: row.incarnation, last: row.last, whole: row.missing == 0 }))
         };
         let holds: BTreeMap<BucketId, Holding> = about.iter().filter_map(holding).collect();

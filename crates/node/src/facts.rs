@@ -2,7 +2,7 @@
 
 use blueprint::{Conduct, Instant};
 use phaser::{Growing, HandingOver, Standing};
-use reactor::{Growth, HandOver, Holding, Leading, Parting, Peer, Role};
+use reactor::{BucketRow, Growth, HandOver, Holding, Leading, Part, Parting, Peer, Role};
 
 use crate::replica::Replica;
 
@@ -22,6 +22,17 @@ pub(crate) fn holding<C: Conduct>(replica: &Replica<C>) -> Holding {
         missing: phaser.missing().len(),
         heard: replica.heard,
         splits: phaser.partings().into_iter().map(parting).collect(),
+    }
+}
+
+pub(crate) fn aside(durable: &phaser::Durable) -> BucketRow {
+    BucketRow {
+        incarnation: durable.me.incarnation,
+        promised: durable.promised,
+        part: Part::Aside,
+        applied: durable.commit,
+        last: durable.log.last(),
+        missing: 0,
     }
 }
 

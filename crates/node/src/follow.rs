@@ -114,7 +114,8 @@ impl<C: Conduct> Lane<C> {
         let tables = replica.tables.fork::<C>(&fork.slots);
         let replica_epoch = replica.phaser.known_epoch();
         let child = fork.child;
-        if self.replicas.contains_key(&child) && !C::breaks(Breach::ForkOverwritesReplica) {
+        let held = self.replicas.contains_key(&child) || self.aside.contains_key(&child);
+        if held && !C::breaks(Breach::ForkOverwritesReplica) {
             return later.push(FollowUp::Phaser(phaser::Input::Forked { child })); // a fork never replaces a replica
         }
         // Whether the child has a place here, and under which name, must be judged by a blueprint that is at least as new
@@ -136,7 +137,8 @@ impl<C: Conduct> Lane<C> {
         self.deferred = later;
         for Deferred { parent, fork, tables, .. } in ready {
             let child = fork.child;
-            if self.replicas.contains_key(&child) || !self.make_child(now, parent, fork, tables) {
+            let held = self.replicas.contains_key(&child) || self.aside.contains_key(&child);
+            if held || !self.make_child(now, parent, fork, tables) {
                 self.drive(now, parent, phaser::Input::Forked { child }, out);
             }
         }

@@ -1,6 +1,6 @@
 //! The only ways in and out of a node, and between its stations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use blueprint::{
@@ -134,6 +134,12 @@ pub enum Output {
     Erased {
         bucket: BucketId,
         incarnation: Incarnation,
+    },
+    /// What was in doubt is used again, and need not be doubted after a restart. As a member: up to a second of what was acknowledged
+    /// may be missing, and the operator must hear of it (R10).
+    Resumed {
+        bucket: BucketId,
+        as_member: bool,
     },
     Event {
         bucket: BucketId,
@@ -274,6 +280,9 @@ pub struct NodeDurable {
     pub replicas: BTreeMap<BucketId, Durable>,
     /// Replicas that are known to have been here and are damaged beyond use (R10).
     pub lost: BTreeMap<BucketId, Lost>,
+    /// Replicas that may lack the end of what they answered (R10): they answered before it was synced, and the operating system
+    /// restarted.
+    pub doubtful: BTreeSet<BucketId>,
 }
 
 /// The part of it that one lane goes on with.
@@ -282,6 +291,7 @@ pub struct LaneDurable {
     pub epochs: BTreeMap<u64, Epoch>,
     pub replicas: BTreeMap<BucketId, Durable>,
     pub lost: BTreeMap<BucketId, Lost>,
+    pub doubtful: BTreeSet<BucketId>,
 }
 
 /// A replica that is no more: under which incarnation it was here, and where its log began.
@@ -302,16 +312,23 @@ impl NodeDurable {
             }
             NodeRecord::Erase { bucket } => {
                 self.replicas.remove(bucket);
+                self.doubtful.remove(bucket);
             }
-            NodeRecord::Bucket { bucket, record } => match self.replicas.get_mut(bucket) {
-                Some(durable) if !matches!(record, Record::Found { .. }) => durable.absorb(record),
-                _ => {
-                    if let Some(durable) = Durable::found(record) {
-                        self.lost.remove(bucket);
-                        self.replicas.insert(*bucket, durable);
+            NodeRecord::Bucket { bucket, record } => {
+                // Under a new name, or begun anew, nobody relies on what it once answered.
+                if matches!(record, Record::Found { .. } | Record::StartOver { .. } | Record::Adopt(_)) {
+                    self.doubtful.remove(bucket);
+                }
+                match self.replicas.get_mut(bucket) {
+                    Some(durable) if !matches!(record, Record::Found { .. }) => durable.absorb(record),
+                    _ => {
+                        if let Some(durable) = Durable::found(record) {
+                            self.lost.remove(bucket);
+                            self.replicas.insert(*bucket, durable);
+                        }
                     }
                 }
-            },
+            }
         }
     }
 
@@ -327,6 +344,9 @@ impl NodeDurable {
         }
         for (bucket, lost) in self.lost {
             dealt[of(bucket)].lost.insert(bucket, lost);
+        }
+        for bucket in self.doubtful {
+            dealt[of(bucket)].doubtful.insert(bucket);
         }
         dealt
     }

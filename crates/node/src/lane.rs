@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use blueprint::{Blueprint, BucketId, Command as Proposal, Conduct, Epoch, Instant, LaneId, NodeId, Slot};
-use phaser::{Fork, Outbox, Phaser, Record, Ticket, WriteId};
+use blueprint::{Blueprint, BucketId, Command as Proposal, Conduct, Epoch, Instant, LaneId, NodeId, Position, Slot};
+use phaser::{Durable, Fork, Outbox, Phaser, Record, Ticket, WriteId};
 use reactor::coordinator::Order;
 use reactor::{BucketRow, Directory, Ledger, Marks};
 
@@ -34,6 +34,10 @@ pub struct Lane<C> {
     pub(crate) coming: Option<Coming>,
     pub(crate) replicas: BTreeMap<BucketId, Replica<C>>,
     pub(crate) lost: BTreeMap<BucketId, Lost>,
+    /// Replicas that may lack the end of what they answered (R10): as they were found, until it is known what becomes of them.
+    pub(crate) aside: BTreeMap<BucketId, Durable>,
+    /// Every replica that was here when this life began, and where it had begun: what is set aside makes none of them anew.
+    origins: Vec<(BucketId, Position)>,
     /// Forks whose child is not durable yet: child → parent.
     pub(crate) forking: BTreeMap<BucketId, BucketId>,
     /// Forks that wait until it is known whether the child has a place here.
@@ -114,6 +118,8 @@ impl<C: Conduct> Lane<C> {
             coming: None,
             replicas: BTreeMap::new(),
             lost: durable.lost,
+            aside: BTreeMap::new(),
+            origins: Vec::new(),
             forking: BTreeMap::new(),
             deferred: Vec::new(),
             marks: Marks::default(),
@@ -141,19 +147,39 @@ impl<C: Conduct> Lane<C> {
         };
         // All replicas first: a fork must see whether its child is there.
         let held = durable.replicas.iter().map(|(bucket, durable)| (*bucket, durable.origin));
-        let children: Vec<_> = held.chain(this.lost.iter().map(|(bucket, lost)| (*bucket, lost.origin))).collect();
+        this.origins = held.chain(this.lost.iter().map(|(bucket, lost)| (*bucket, lost.origin))).collect();
         let mut outboxes = Vec::new();
-        for (bucket, durable) in durable.replicas {
-            let tables = Tables::recover(&durable);
-            let mut outbox = Outbox::default();
-            let phaser = Phaser::recover(this.config.phaser.clone(), durable, &children, this.draw(), now, &mut outbox);
-            this.replicas.insert(bucket, Replica { phaser, tables, unborn: None, heard: now });
-            outboxes.push((bucket, outbox));
+        for (bucket, replica) in durable.replicas {
+            if durable.doubtful.contains(&bucket) {
+                this.aside.insert(bucket, replica);
+            } else {
+                outboxes.push((bucket, this.take_up(now, bucket, replica)));
+            }
         }
         for (bucket, mut outbox) in outboxes {
             this.carry_out(now, bucket, &mut outbox, out);
         }
         this
+    }
+
+    fn take_up(&mut self, now: Instant, bucket: BucketId, durable: Durable) -> Outbox {
+        let tables = Tables::recover(&durable);
+        let (mut outbox, seed, config) = (Outbox::default(), self.draw(), self.config.phaser.clone());
+        let phaser = Phaser::recover(config, durable, &self.origins, seed, now, &mut outbox);
+        self.replicas.insert(bucket, Replica { phaser, tables, unborn: None, heard: now });
+        outbox
+    }
+
+    /// What was set aside is used after all, as after a restart that happened just now.
+    pub(crate) fn resume(&mut self, now: Instant, bucket: BucketId, as_member: bool, out: &mut Vec<Output>) {
+        let Some(durable) = self.aside.remove(&bucket) else { return };
+        out.push(Output::Resumed { bucket, as_member });
+        let mut outbox = self.take_up(now, bucket, durable);
+        self.carry_out(now, bucket, &mut outbox, out);
+        if let Some((micros, at)) = self.wall {
+            let micros = micros + now.since(at).as_micros() as u64;
+            self.drive(now, bucket, phaser::Input::Wall { micros }, out);
+        }
     }
 
     pub fn step(&mut self, now: Instant, input: Input, out: &mut Vec<Output>) {

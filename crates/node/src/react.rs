@@ -30,7 +30,7 @@ impl<C: Conduct> Lane<C> {
         let mut done: Vec<Act> = Vec::new();
         let mut reaction = self.react_once(now, &done, out);
         for _ in 0..2 {
-            let more = |act: &Act| matches!(act.deed, Deed::Found { .. } | Deed::Govern { .. });
+            let more = |act: &Act| matches!(act.deed, Deed::Found { .. } | Deed::Govern { .. } | Deed::Resume { .. });
             if !reaction.acts.iter().any(more) {
                 break;
             }
@@ -67,6 +67,7 @@ impl<C: Conduct> Lane<C> {
         judge: impl FnOnce(&Situation<'_>) -> T,
     ) -> T {
         let gone: BTreeMap<_, _> = self.lost.iter().map(|(bucket, lost)| (*bucket, lost.incarnation)).collect();
+        let aside: BTreeMap<_, _> = self.aside.iter().map(|(bucket, d)| (*bucket, facts::aside(d))).collect();
         let operations = blueprint.operations.values().filter(|o| !o.is_over());
         let operated: BTreeSet<BucketId> = operations.flat_map(|o| o.buckets()).collect();
         let read = match &self.reading {
@@ -83,6 +84,7 @@ impl<C: Conduct> Lane<C> {
             blueprint,
             directory,
             replicas,
+            aside: &aside,
             gone: &gone,
             operated: &operated,
             marks: &self.marks,
@@ -98,6 +100,7 @@ impl<C: Conduct> Lane<C> {
                     self.found_empty(now, bucket, member, beginning);
                 }
             }
+            Deed::Resume { bucket, as_member } => self.resume(now, bucket, as_member, out),
             Deed::Follow { .. } => self.record_epoch(),
             Deed::Govern { bucket, .. } => self.govern(now, bucket, out),
             Deed::Retire { bucket } => self.drive(now, bucket, phaser::Input::Retire, out),
@@ -180,7 +183,8 @@ impl<C: Conduct> Lane<C> {
 
     /// What this lane would say about its replicas, were it asked now.
     pub(crate) fn rows(&self) -> BTreeMap<BucketId, BucketRow> {
-        self.replicas.iter().map(|(b, r)| (*b, BucketRow::from(&facts::holding(r)))).collect()
+        let held = self.replicas.iter().map(|(b, r)| (*b, BucketRow::from(&facts::holding(r))));
+        held.chain(self.aside.iter().map(|(b, d)| (*b, facts::aside(d)))).collect()
     }
 
     /// The same in words.

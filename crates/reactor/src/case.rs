@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 
 use blueprint::{Birth, Blueprint, Bucket, BucketId, Conduct, Government, Instant, Member, NodeId, Step, Term};
 
-use crate::directory::Sighting;
+use crate::directory::BucketRow;
 use crate::holding::{Holding, Leading};
 use crate::marks::{Unneeded, unnamed_in};
 use crate::situation::{Read, Situation};
@@ -26,6 +26,8 @@ pub(crate) struct Case<'a, C> {
     /// The part that the government gives to this node.
     pub(crate) named: Option<Member>,
     pub(crate) holding: Option<&'a Holding>,
+    /// Then there is no holding.
+    pub(crate) aside: Option<&'a BucketRow>,
     conduct: PhantomData<C>,
 }
 
@@ -109,6 +111,7 @@ impl<'a, C: Conduct> Case<'a, C> {
             government: None,
             named: None,
             holding: None,
+            aside: None,
             conduct: PhantomData,
         }
     }
@@ -125,6 +128,7 @@ impl<'a, C: Conduct> Case<'a, C> {
             government,
             named: government.and_then(|g| g.named(situation.me)),
             holding: situation.replicas.get(&id),
+            aside: situation.aside.get(&id),
             conduct: PhantomData,
         }
     }
@@ -166,6 +170,19 @@ impl<'a, C: Conduct> Case<'a, C> {
     pub(crate) fn holds_what_it_is_named_for(&self) -> bool {
         let untold = |h: &Holding| h.known < self.situation.blueprint.epoch;
         self.holding.is_some_and(|h| self.named == Some(h.member) || untold(h))
+    }
+
+    /// The very part that what is set aside was named for. Once unnamed, a replica is only ever named again under another incarnation
+    /// (and as an heir it stays named).
+    pub(crate) fn named_aside(&self) -> Option<Member> {
+        self.named.filter(|named| self.aside.is_some_and(|row| row.incarnation == named.incarnation))
+    }
+
+    /// It is there, and says that it holds what it is named for.
+    pub(crate) fn has_everything(&self, member: Member) -> bool {
+        let row = self.situation.directory.row(member.node, self.bucket_id());
+        let holds = row.is_some_and(|row| row.incarnation == member.incarnation && row.missing == 0);
+        holds && self.is_present(member.node) && self.is_reachable(member.node)
     }
 
     /// The term of the government that does not name this node, for a replica that the present blueprint may judge.
@@ -224,8 +241,9 @@ fn may_lead(situation: &Situation<'_>, primary: Member, bucket: BucketId) -> boo
     let holds = if primary.node == situation.me {
         situation.replicas.get(&bucket).is_some_and(|h| h.member == primary)
     } else {
-        let row = |s: &Sighting| s.buckets.get(&bucket).is_some_and(|row| row.incarnation == primary.incarnation);
-        situation.directory.sighting(primary.node).is_none_or(row)
+        let row = situation.directory.row(primary.node, bucket);
+        let known = situation.directory.sighting(primary.node).is_some();
+        !known || row.is_some_and(|row| row.incarnation == primary.incarnation)
     };
     holds && situation.blueprint.is_present(primary.node)
 }

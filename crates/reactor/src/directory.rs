@@ -48,6 +48,8 @@ pub struct BucketRow {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Part {
+    /// Not used until it is known what it lacks: see [`Directory::aside`].
+    Aside,
     Follows,
     /// Leads, or is about to.
     Rises,
@@ -80,7 +82,17 @@ impl Directory {
         self.nodes.get(&node).is_some_and(|s| s.reachable)
     }
 
+    /// What that node holds of it.
     pub fn row(&self, node: NodeId, bucket: BucketId) -> Option<&BucketRow> {
+        self.any_row(node, bucket).filter(|row| row.part != Part::Aside)
+    }
+
+    /// What that node has set aside: the end of what it once answered may be missing (R10, level `memory`).
+    pub fn aside(&self, node: NodeId, bucket: BucketId) -> Option<&BucketRow> {
+        self.any_row(node, bucket).filter(|row| row.part == Part::Aside)
+    }
+
+    fn any_row(&self, node: NodeId, bucket: BucketId) -> Option<&BucketRow> {
         self.nodes.get(&node)?.buckets.get(&bucket)
     }
 }

@@ -99,6 +99,7 @@ impl Act {
             Deed::Found { bucket, member, .. } => {
                 (Whom::Disk, format!("{bucket} to be here, which it founds as {member}"))
             }
+            Deed::Resume { bucket, .. } => (Whom::Disk, format!("{bucket} to be used again")),
             Deed::Follow { epoch } => (Whom::Disk, format!("{epoch} to be written down")),
             Deed::Govern { bucket, .. } => (Whom::Disk, format!("{bucket} to take notice of its government")),
             Deed::Retire { bucket } => (Whom::Disk, format!("{bucket} to take notice that it was removed")),

@@ -31,6 +31,8 @@ pub struct Act {
 pub enum Deed {
     /// Make a replica that does not exist; nothing when it does.
     Found { bucket: BucketId, member: Member, beginning: Beginning },
+    /// Use what was set aside. As a member it goes on with what is here, and the operator is told that the last second may be missing.
+    Resume { bucket: BucketId, as_member: bool },
     /// Write down that this epoch is acted on (R11); from then on its governments rule here.
     Follow { epoch: Epoch },
     /// Tell the replica what the blueprint says: of its own bucket or, while it is not registered, of its parent.
@@ -138,7 +140,8 @@ fn walk<C: Conduct>(situation: &Situation<'_>, mut visit: impl FnMut(&Rule<C>, &
     if situation.blueprint.epoch < situation.newest() {
         return; // R11: old news are no news
     }
-    let buckets: BTreeSet<BucketId> = situation.replicas.keys().copied().chain(situation.described()).collect();
+    let here = situation.replicas.keys().chain(situation.aside.keys()).copied();
+    let buckets: BTreeSet<BucketId> = here.chain(situation.described()).collect();
     for bucket in buckets {
         visit_case(About::Bucket, &Case::of_bucket(situation, &census, bucket));
     }

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use blueprint::{Blueprint, BucketId, Epoch, Incarnation, Instant, LaneId, NodeId};
 
-use crate::directory::Directory;
+use crate::directory::{BucketRow, Directory};
 use crate::holding::Holding;
 use crate::marks::Marks;
 
@@ -23,6 +23,8 @@ pub struct Situation<'a> {
     pub blueprint: &'a Blueprint,
     pub directory: &'a Directory,
     pub replicas: &'a BTreeMap<BucketId, Holding>,
+    /// Replicas that are here, not used, and may lack the end of what they once answered (R10, level `memory`).
+    pub aside: &'a BTreeMap<BucketId, BucketRow>,
     /// Replicas that were here and are no more, erased or damaged beyond use: under which incarnation (R10).
     pub gone: &'a BTreeMap<BucketId, Incarnation>,
     /// Buckets of which an operation speaks: it decides who has a copy, not the rules that look after strays.

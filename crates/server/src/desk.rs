@@ -218,6 +218,7 @@ impl Driver {
             | Output::Answer { .. }
             | Output::Read { .. }
             | Output::Erased { .. }
+            | Output::Resumed { .. }
             | Output::Event { .. } => {}
         }
     }

@@ -198,6 +198,16 @@ impl Driver {
             Output::Report(report) => self.post.desk(DeskLetter::Report(report)),
             Output::ReadMeta { id } => self.post.desk(DeskLetter::ReadMeta { from: Station::Lane(self.number), id }),
             Output::Erased { bucket, incarnation } => tracing::info!(%bucket, %incarnation, "replica erased"),
+            Output::Resumed { bucket, as_member } => {
+                self.journal.trust(bucket);
+                if as_member {
+                    tracing::warn!(
+                        %bucket,
+                        "the operating system restarted on every node that has it (level memory): the copy that has the most goes \
+                         on, and up to a second of acknowledged writes may be missing"
+                    );
+                }
+            }
             Output::Event { bucket, event } => tracing::debug!(%bucket, ?event, "replica"),
         }
     }
@@ -227,11 +237,7 @@ impl Driver {
             Ok(Outcome::Written) => again.push(Input::Written { upto: id }),
             Ok(Outcome::Queued) => {}
             Err(refused) => {
-                if matches!(refused.state, State::Failed { .. }) {
-                    // What it had promised may be lost: nothing that this process says from here on could be believed.
-                    tracing::error!("{refused}");
-                    std::process::exit(crate::EXIT_DISK);
-                }
+                end_if_failed(&refused.state);
                 if self.refused.borrow().is_empty() && refused.state != State::Stopped {
                     tracing::error!("{refused}");
                     self.hall.refuse_writes(true);
@@ -328,11 +334,21 @@ impl Driver {
             self.step(Input::Wall { micros: clock::wall() });
             pause = WALL_PERIOD;
             // A full journal takes what is under way, and nothing new is begun until there is room.
-            self.hall.refuse_writes(matches!(self.journal.state(), State::Full { .. }));
+            let state = self.journal.state();
+            end_if_failed(&state);
+            self.hall.refuse_writes(matches!(state, State::Full { .. }));
             while !self.refused.borrow().is_empty() {
                 self.retry();
                 sleep(FULL_PAUSE).await;
             }
         }
+    }
+}
+
+/// What it had promised may be lost: nothing that this process says from here on could be believed.
+fn end_if_failed(state: &State) {
+    if let State::Failed { why } = state {
+        tracing::error!("the journal failed and this node stops, so that others take over: {why}");
+        std::process::exit(crate::EXIT_DISK);
     }
 }

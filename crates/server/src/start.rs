@@ -176,7 +176,7 @@ fn open_journal(
     for note in &recovered.notes {
         say(format!("journal: {note}"));
     }
-    Ok((journal, recovered.node))
+    Ok((journal, node::NodeDurable { doubtful: recovered.doubtful, ..recovered.node }))
 }
 
 async fn open_meta(

@@ -156,7 +156,7 @@ impl Checkers {
         }
         for member in government.members() {
             let Some(host) = hosts.iter().find(|h| h.id == member.node) else { continue };
-            let Some(durable) = host.disk.settled.replicas.get(&bucket).filter(|d| d.me == member) else { continue };
+            let Some(durable) = host.disk.certain(bucket).filter(|d| d.me == member) else { continue };
             if !durable.log.holds(entry.at) && durable.log.base().index < entry.at.index {
                 return fail(
                     "enough_copies",
@@ -316,7 +316,7 @@ impl Checkers {
         let Some((index, committed)) = newest else { return Ok(()) };
         let at = Position { term: committed.term, index: Index(index as u64) };
         for member in government.members().chain(government.heirs.iter().copied()) {
-            let durable = hosts.iter().find(|h| h.id == member.node).and_then(|h| h.disk.settled.replicas.get(&bucket));
+            let durable = hosts.iter().find(|h| h.id == member.node).and_then(|h| h.disk.certain(bucket));
             let Some(durable) = durable.filter(|d| d.me == member) else { continue };
             let holds = durable.log.holds(at) || durable.log.base().index >= at.index;
             let parted = durable.log.iter().filter(|e| e.at.index <= at.index).filter_map(|e| match &e.payload {

@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use blueprint::{BucketId, Change, Command as Proposal, Conduct, Fate, NodeId};
 
-use node::Lost;
-
 use crate::host::Disk;
 use crate::plan::{Fault, MILLI, SECOND};
 use crate::world::{Event, World};
@@ -17,6 +15,7 @@ impl<C: Conduct> World<C> {
             Fault::Crash => Some(2),
             Fault::PowerCut => Some(8),
             Fault::Wipe => Some(6),
+            Fault::Reboot => Some(3),
             Fault::Damage => Some(6),
             Fault::Pause | Fault::Stall => Some(2),
             Fault::WallJump => Some(3),
@@ -81,6 +80,7 @@ impl<C: Conduct> World<C> {
                 true
             }
             Fault::Wipe => self.wipe(host, long),
+            Fault::Reboot => self.reboot(host, long),
             Fault::Damage => self.damage(host, long),
             Fault::Pause => self.pause(host, 300 * MILLI + long),
             Fault::Stall => self.stall(host, 300 * MILLI + long),
@@ -230,6 +230,21 @@ impl<C: Conduct> World<C> {
         true
     }
 
+    /// Level memory: what the operating system had not written yet is gone (R10), and the node knows that something may be.
+    fn reboot(&mut self, host: usize, down_for: u64) -> bool {
+        if !self.plan.memory_level || !self.buckets_that_need(host).is_empty() {
+            return false;
+        }
+        if self.hosts[host].is_up() {
+            self.crash(host);
+        }
+        let percent = *self.rng.pick(&[0u64, 30, 70, 100]).expect("not empty");
+        let lost = self.hosts[host].disk.reboot(percent);
+        self.trace.line(self.time, host, || format!("its operating system restarts: {lost} records are gone"));
+        self.after(down_for, Event::Restart { host });
+        true
+    }
+
     fn damage(&mut self, host: usize, down_for: u64) -> bool {
         let vital = self.buckets_that_need(host);
         let held: Vec<BucketId> = self.hosts[host].disk.settled.replicas.keys().copied().collect();
@@ -243,10 +258,8 @@ impl<C: Conduct> World<C> {
         if self.hosts[host].is_up() {
             self.crash(host);
         }
-        let settled = &mut self.hosts[host].disk.settled;
-        if let Some(durable) = settled.replicas.remove(&bucket) {
-            settled.lost.insert(bucket, Lost { incarnation: durable.me.incarnation, origin: durable.origin });
-            self.trace.line(self.time, host, || format!("{bucket} {} damaged", durable.me));
+        if let Some(member) = self.hosts[host].disk.damage(bucket) {
+            self.trace.line(self.time, host, || format!("{bucket} {member} damaged"));
         }
         self.after(down_for, Event::Restart { host });
         true

@@ -2,8 +2,11 @@
 
 use std::collections::VecDeque;
 
-use blueprint::{Epoch, Instant, NodeId};
-use node::{BatchId, Input, Node, NodeDurable, NodeRecord, Output, Station};
+use blueprint::{BucketId, Epoch, Instant, Member, NodeId};
+use node::{BatchId, Input, Lost, Node, NodeDurable, NodeRecord, Output, Station};
+use phaser::Record;
+
+use crate::plan::SECOND;
 
 /// A clock that drifts: local = offset + true × rate.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +53,9 @@ pub struct Unsynced {
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
     pub settled: NodeDurable,
+    /// Level memory: what would be left if the operating system restarted now, and what it has yet to write, since when.
+    written: NodeDurable,
+    cached: VecDeque<(u64, NodeRecord)>,
     pub unsynced: VecDeque<Unsynced>,
     /// When the sync under way ends, and the one after it.
     busy_until: u64,
@@ -72,20 +78,77 @@ impl Disk {
         self.next_until
     }
 
+    /// A replica of which nothing that it once had can be missing (R10).
+    pub fn certain(&self, bucket: BucketId) -> Option<&phaser::Durable> {
+        self.settled.replicas.get(&bucket).filter(|_| !self.settled.doubtful.contains(&bucket))
+    }
+
     pub fn stop(&mut self) {
         (self.busy_until, self.next_until) = (0, 0);
     }
 
-    pub fn settle(&mut self, station: Station, upto: BatchId) {
-        let settled = &mut self.settled;
-        self.unsynced.retain(|batch| {
-            let covered = batch.station == station && batch.id <= upto;
-            if covered {
-                batch.records.iter().for_each(|record| settled.absorb(record));
+    pub fn settle(&mut self, station: Station, upto: BatchId) -> Vec<NodeRecord> {
+        let mut covered = Vec::new();
+        self.unsynced.retain_mut(|batch| {
+            let covers = batch.station == station && batch.id <= upto;
+            if covers {
+                covered.append(&mut batch.records);
             }
-            !covered
+            !covers
         });
+        covered.iter().for_each(|record| self.settled.absorb(record));
+        covered
     }
+
+    /// What the operating system has: entries within a second on disk, everything else at once, and whatever came before it.
+    pub fn cache(&mut self, time: u64, records: Vec<NodeRecord>) {
+        for record in records {
+            let lazy = is_lazy(&record);
+            self.cached.push_back((time, record));
+            let due = if lazy { time.saturating_sub(SECOND) } else { time };
+            while self.cached.front().is_some_and(|(since, _)| *since <= due) {
+                let (_, record) = self.cached.pop_front().expect("just seen");
+                self.written.absorb(&record);
+            }
+        }
+    }
+
+    /// One replica is damaged beyond use.
+    pub fn damage(&mut self, bucket: BucketId) -> Option<Member> {
+        self.cached.retain(|(_, record)| bucket_of(record) != Some(bucket));
+        self.written.replicas.remove(&bucket);
+        let durable = self.settled.replicas.remove(&bucket)?;
+        let lost = Lost { incarnation: durable.me.incarnation, origin: durable.origin };
+        self.settled.lost.insert(bucket, lost);
+        self.written.lost.insert(bucket, lost);
+        Some(durable.me)
+    }
+
+    /// Some percent of what was only cached is gone, from the end. Says how many records.
+    pub fn reboot(&mut self, percent: u64) -> usize {
+        let mut doubtful = std::mem::take(&mut self.settled.doubtful);
+        doubtful.extend(self.cached.iter().filter_map(|(_, record)| bucket_of(record)));
+        let lost = self.cached.len() * percent as usize / 100;
+        self.cached.truncate(self.cached.len() - lost);
+        for (_, record) in self.cached.drain(..) {
+            self.written.absorb(&record);
+        }
+        self.settled = self.written.clone();
+        self.settled.doubtful = doubtful;
+        lost
+    }
+}
+
+fn bucket_of(record: &NodeRecord) -> Option<BucketId> {
+    match record {
+        NodeRecord::Bucket { bucket, .. } => Some(*bucket),
+        NodeRecord::Epoch { .. } | NodeRecord::Erase { .. } => None,
+    }
+}
+
+/// Level memory answers for these before they are on disk; for all else it waits.
+fn is_lazy(record: &NodeRecord) -> bool {
+    matches!(record, NodeRecord::Bucket { record: Record::Append { .. } | Record::Commit(_), .. })
 }
 
 /// What a station of a node runs on.

@@ -39,10 +39,11 @@ pub enum Fault {
     ReportLost,
     DirectoryLoss,
     Stall,
+    Reboot,
 }
 
 impl Fault {
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::Crash,
         Self::LostWrites,
         Self::TornRecord,
@@ -71,6 +72,7 @@ impl Fault {
         Self::ReportLost,
         Self::DirectoryLoss,
         Self::Stall,
+        Self::Reboot,
     ];
 
     /// One host, and nobody else.
@@ -79,6 +81,7 @@ impl Fault {
             self,
             Self::Crash
                 | Self::Wipe
+                | Self::Reboot
                 | Self::Damage
                 | Self::Pause
                 | Self::WallJump
@@ -116,6 +119,7 @@ impl Fault {
             Self::StalePush => "old blueprint pushed",
             Self::FalseAlarm => "live primary taken for dead",
             Self::Stall => "one lane of a node stalls",
+            Self::Reboot => "operating system restarts (level memory)",
             Self::MetaCut => "node cut off from the meta group",
             Self::ReportLost => "coordinator's report lost",
             Self::DirectoryLoss => "message of the directory lost",
@@ -238,7 +242,7 @@ impl Plan {
         let calm = rng.percent(6);
         let density = *rng.pick(&[15u64, 30, 50, 70]).expect("not empty");
         let mut faults = Faults::none();
-        for fault in Fault::ALL {
+        for fault in Fault::ALL.into_iter().filter(|fault| *fault != Fault::Reboot) {
             if !calm && rng.percent(density) {
                 faults = faults.with(fault);
             }
@@ -299,6 +303,9 @@ impl Plan {
         let mut rng = Rng::new(seed ^ 0x1a26e);
         if rng.next().is_multiple_of(LARGE_EVERY) {
             plan.resize(rng.range(LARGE as u64, LARGEST as u64) as usize);
+        }
+        if plan.memory_level && !calm && rng.percent(60) {
+            plan.faults = plan.faults.with(Fault::Reboot);
         }
         plan
     }

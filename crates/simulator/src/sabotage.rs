@@ -78,6 +78,7 @@ sabotages! {
     HeirsKeptAfterSeat "heirs-kept-after-a-seat" "R9",
     WipedDiskRejoins "wiped-disk-rejoins-as-the-old-node" "R10",
     ErasedKeepsIncarnation "erased-replica-keeps-its-incarnation" "R10",
+    DoubtIgnored "doubtful-replica-goes-on" "R10",
     ReenlistedBeforeErase "re-enlisted-between-check-and-erase" "R11",
     RedirectForAppended "redirect-for-an-appended-write" "R12",
     SessionsByHighestNumber "sessions-by-highest-number" "R12",

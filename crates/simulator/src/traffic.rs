@@ -72,7 +72,11 @@ impl Traffic {
                 Origin::Client(_) => return,
             },
             Output::Propose(_) | Output::Report(_) | Output::ReadMeta { .. } => (Kind::Meta, None),
-            Output::Write { .. } | Output::Mail { .. } | Output::Erased { .. } | Output::Event { .. } => return,
+            Output::Write { .. }
+            | Output::Mail { .. }
+            | Output::Erased { .. }
+            | Output::Resumed { .. }
+            | Output::Event { .. } => return,
         };
         self.messages[kind as usize] += 1;
         if let Output::Send { message: PeerMessage::Directory(envelope), .. } = output {

@@ -511,6 +511,14 @@ impl<C: Conduct> World<C> {
                 self.tally.note("replicas erased");
                 self.checkers.on_erased(&self.hosts[host], bucket, incarnation, &self.hosts, &self.meta)?;
             }
+            Output::Resumed { bucket, as_member } => {
+                self.hosts[host].disk.settled.doubtful.remove(&bucket);
+                if as_member {
+                    self.tally.note("members in doubt that went on");
+                } else {
+                    self.tally.note("replicas in doubt that returned");
+                }
+            }
             Output::Event { bucket, event } => self.on_phaser_event(host, bucket, &event),
         }
         Ok(())
@@ -536,6 +544,9 @@ impl<C: Conduct> World<C> {
             }
         }
         survivors.iter().for_each(|record| host_.disk.settled.absorb(record));
+        if self.plan.memory_level {
+            host_.disk.cache(self.time, survivors);
+        }
         host_.disk.stop();
         host_.process = Process::Down;
         host_.life += 1;
@@ -671,7 +682,10 @@ impl<C: Conduct> World<C> {
 
     fn on_synced(&mut self, host: usize, life: u32, station: Station, batch: BatchId) {
         if self.hosts[host].life == life && self.hosts[host].is_up() {
-            self.hosts[host].disk.settle(station, batch);
+            let records = self.hosts[host].disk.settle(station, batch);
+            if self.plan.memory_level {
+                self.hosts[host].disk.cache(self.time, records);
+            }
             self.deliver(host, life, station, Input::Written { upto: batch });
         }
     }
@@ -829,10 +843,10 @@ impl<C: Conduct> World<C> {
         }
     }
 
-    /// Is this very replica safe on its node's disk?
+    /// Is this very replica safe on its node's disk, all of it?
     pub(crate) fn holds(&self, member: Member, bucket: BucketId) -> bool {
-        let durable = self.index.get(&member.node).and_then(|i| self.hosts[*i].disk.settled.replicas.get(&bucket));
-        durable.is_some_and(|d| d.me == member)
+        let Some(settled) = self.index.get(&member.node).map(|i| &self.hosts[*i].disk.settled) else { return false };
+        settled.replicas.get(&bucket).is_some_and(|d| d.me == member) && !settled.doubtful.contains(&bucket)
     }
 
     pub fn government(&self, bucket: BucketId) -> Option<&blueprint::Government> {

@@ -85,7 +85,7 @@ impl<C: Conduct> Rule<C> {
         name: "erased",
         text: "A holder of a removed bucket that holds nothing of it says so, until the blueprint has struck it off.",
         about: About::Bucket,
-        when: |case| case.holding.is_none() && holder(case).is_some(),
+        when: |case| case.holding.is_none() && case.aside.is_none() && holder(case).is_some(),
         needs: &[Self::ACTED_ON],
         deed: Some(|case| {
             let holder = holder(case).expect("that is when it applies");

@@ -129,7 +129,7 @@ fn not_serving<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
     let row = case.situation.directory.row(primary.node, case.bucket_id())?;
     match row.part {
         Part::Serves => None,
-        Part::Rises | Part::Follows => Unmet::on(Whom::Node(primary.node), format!("{primary} to serve")),
+        Part::Rises | Part::Follows | Part::Aside => Unmet::on(Whom::Node(primary.node), format!("{primary} to serve")),
     }
 }
 

@@ -6,6 +6,7 @@ mod grow;
 mod listen;
 mod recover;
 mod reign;
+mod resume;
 mod shed;
 mod take_part;
 
@@ -23,6 +24,7 @@ impl<C: Conduct> Rule<C> {
         Self::FIRST_START,
         Self::TAKE_PART,
         Self::LOST,
+        Self::RESUME,
         Self::SETTLE,
         Self::GOVERN,
         Self::AHEAD,

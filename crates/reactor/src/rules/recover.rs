@@ -19,7 +19,8 @@ impl<C: Conduct> Rule<C> {
         text: "A primary whose bucket has fewer copies than wanted enlists the best node for another one.",
         about: About::Bucket,
         when: |case| {
-            let lacks = case.rules().is_some_and(|(g, ..)| case.copies_to_stay(g) < case.wanted() || is_quicker(case, g));
+            let lacks =
+                case.rules().is_some_and(|(g, ..)| case.copies_to_stay(g) < case.wanted() || is_quicker(case, g));
             case.bucket.is_some() && lacks && !C::breaks(Breach::CopiesNotReplaced)
         },
         needs: &[

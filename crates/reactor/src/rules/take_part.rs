@@ -7,6 +7,7 @@ use blueprint::{Birth, Breach, Change, Command, Conduct, Fate, Government, Membe
 use crate::case::Case;
 use crate::reaction::{Beginning, Deed, Whom};
 use crate::rule::{About, Need, Rule, Unmet};
+use crate::words::list;
 
 impl<C: Conduct> Rule<C> {
     pub(crate) const FIRST_START: Self = Self {
@@ -54,7 +55,7 @@ impl<C: Conduct> Rule<C> {
 /// Governed, named, and no replica.
 fn vacancy<'a, C: Conduct>(case: &Case<'a, C>) -> Option<(&'a Government, Member)> {
     let government = case.bucket?.government()?;
-    if case.holding.is_some() { None } else { Some((government, case.named?)) }
+    if case.holding.is_some() || case.aside.is_some() { None } else { Some((government, case.named?)) }
 }
 
 /// It was here under this very incarnation: what it promised then must not be forgotten.
@@ -86,6 +87,11 @@ fn may_begin_as_candidate<C: Conduct>(case: &Case<'_, C>) -> bool {
 
 fn is_lost<C: Conduct>(case: &Case<'_, C>) -> bool {
     let governed = case.bucket.is_some_and(|b| b.government().is_some());
+    if case.aside.is_some() {
+        // Of a last copy nothing is lost to anybody: it goes on.
+        let others = |named: Member| case.government.is_some_and(|g| others(g, named).next().is_some());
+        return governed && case.named_aside().is_some_and(others);
+    }
     // A replica that a newer blueprint named is not lost because this one does not know of it.
     let newer = case.holding.is_some_and(|h| h.member.incarnation.0 > case.situation.blueprint.epoch.0);
     let begins = may_begin_empty(case) || may_begin_as_candidate(case);
@@ -121,10 +127,37 @@ fn fork_comes<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
 
 fn nobody_left<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
     let (government, named) = (case.government?, case.named?);
+    if case.aside.is_some() {
+        return nobody_certain(case, government, named);
+    }
     if government.primary != named || successor(case, government).is_some() {
         return None;
     }
     Unmet::on(Whom::Operator, "somebody to decide: the data of its last member is gone, and there is no heir")
+}
+
+/// What is set aside may be all that is left: it is given up only for a member that has everything. A candidate is no loss.
+fn nobody_certain<C: Conduct>(case: &Case<'_, C>, government: &Government, named: Member) -> Option<Unmet> {
+    if !government.is_member(named) && !government.heirs.contains(&named) {
+        return None;
+    }
+    let relieved = if government.primary == named {
+        successor(case, government).is_some_and(|m| case.has_everything(m))
+    } else {
+        government.members().any(|m| m != named && case.has_everything(m))
+    };
+    if relieved {
+        return None;
+    }
+    Unmet::on_nodes(others(government, named).map(|m| m.node), |nodes| {
+        let one = if nodes.len() > 1 { "one of " } else { "" };
+        format!("{one}{} to say that it has everything: the last second of what is here may be missing", list(nodes))
+    })
+}
+
+/// Members and heirs besides that one.
+pub(crate) fn others(government: &Government, one: Member) -> impl Iterator<Item = Member> + '_ {
+    government.members().chain(government.heirs.iter().copied()).filter(move |m| *m != one)
 }
 
 /// Any secondary holds everything acknowledged; an heir does when there is none. Best one that can be reached, with the most.

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use blueprint::{Blueprint, BucketId, Command, Epoch, Honest, Incarnation, Instant, LaneId, Member, NodeId, Term};
 use reactor::{
-    Beginning, BucketRow, Deed, Directory, Growth, HandOver, Holding, Leading, Ledger, Limits, Marks, Peer, Reaction,
-    Read, Role, Situation, is_true, react,
+    Beginning, BucketRow, Deed, Directory, Growth, HandOver, Holding, Leading, Ledger, Limits, Marks, Part, Peer,
+    Reaction, Read, Role, Situation, is_true, react,
 };
 
 #[derive(Clone, Debug, Default)]
@@ -30,11 +30,17 @@ pub(crate) struct Home {
     pub(crate) blueprint: Blueprint,
     pub(crate) replicas: BTreeMap<BucketId, Holding>,
     pub(crate) gone: BTreeMap<BucketId, Incarnation>,
+    /// Not used: the end of it may be missing.
+    pub(crate) aside: BTreeMap<BucketId, Holding>,
     pub(crate) marks: Marks,
     pub(crate) ledger: Ledger,
     pub(crate) read: Asked,
     /// What is written stays in the air.
     pub(crate) slow_disk: bool,
+}
+
+fn set_aside(holding: &Holding) -> BucketRow {
+    BucketRow { part: Part::Aside, ..BucketRow::from(holding) }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -71,6 +77,7 @@ impl World {
         use_it: impl FnOnce(&Situation<'_>) -> T,
     ) -> T {
         let home = &self.homes[&node];
+        let aside = home.aside.iter().map(|(bucket, holding)| (*bucket, set_aside(holding))).collect();
         use_it(&Situation {
             me: node,
             lane: LaneId::ONLY,
@@ -80,6 +87,7 @@ impl World {
             blueprint: &home.blueprint,
             directory,
             replicas: &home.replicas,
+            aside: &aside,
             gone: &home.gone,
             operated: &self.operated,
             marks: &home.marks,
@@ -100,8 +108,8 @@ impl World {
             sighting.reachable = !self.cut.contains(id) && !self.cut.contains(&node);
             sighting.heard = self.now;
             sighting.node.echoed = home.epoch;
-            sighting.buckets =
-                home.replicas.iter().map(|(bucket, holding)| (*bucket, BucketRow::from(holding))).collect();
+            let held = home.replicas.iter().map(|(bucket, holding)| (*bucket, BucketRow::from(holding)));
+            sighting.buckets = held.chain(home.aside.iter().map(|(bucket, h)| (*bucket, set_aside(h)))).collect();
         }
         directory
     }
@@ -127,6 +135,7 @@ impl World {
                 home.replicas.entry(*bucket).or_insert(founded);
                 home.gone.remove(bucket);
             }
+            Deed::Resume { bucket, .. } => home.replicas.extend(home.aside.remove_entry(bucket)),
             Deed::Follow { epoch } => {
                 if !home.slow_disk {
                     home.epoch = home.epoch.max(*epoch);

@@ -11,6 +11,8 @@ pub(crate) fn act(node: NodeId, act: &Act) -> String {
         Deed::Found { bucket, member, beginning: Beginning::Candidate } => {
             format!("founds {bucket} as candidate {member}")
         }
+        Deed::Resume { bucket, as_member: true } => format!("resumes {bucket}, and the last second may be missing"),
+        Deed::Resume { bucket, as_member: false } => format!("resumes {bucket}, in which it has no part"),
         Deed::Follow { epoch } => format!("follows {epoch}"),
         Deed::Govern { bucket, by } if bucket == by => format!("governs {bucket}"),
         Deed::Govern { bucket, by } => format!("governs {bucket} by the government of {by}"),

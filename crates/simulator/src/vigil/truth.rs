@@ -189,18 +189,18 @@ impl<C: Conduct> World<C> {
 
 /// A node that is down serves nothing, and has what is on its disk.
 fn asleep<C>(host: &Host<C>) -> Sighting {
-    let row = |d: &phaser::Durable| BucketRow {
+    let settled = &host.disk.settled;
+    let row = |bucket: &BucketId, d: &phaser::Durable| BucketRow {
         incarnation: d.me.incarnation,
         promised: d.promised,
-        part: Part::Follows,
+        part: if settled.doubtful.contains(bucket) { Part::Aside } else { Part::Follows },
         applied: d.log.base().index,
         last: d.log.last(),
         missing: 0,
     };
-    let settled = &host.disk.settled;
     Sighting {
         node: NodeRow { echoed: settled.epochs.values().copied().min().unwrap_or_default(), bytes: 0 },
-        buckets: settled.replicas.iter().map(|(bucket, durable)| (*bucket, row(durable))).collect(),
+        buckets: settled.replicas.iter().map(|(bucket, durable)| (*bucket, row(bucket, durable))).collect(),
         ..Sighting::default()
     }
 }
