@@ -77,6 +77,9 @@ fn random_world(seed: u64) -> World {
         }
     }
     world.operated = world.blueprint.buckets.keys().copied().filter(|_| dice.one_in(8)).collect();
+    if dice.one_in(3) {
+        random_doubts(&mut world, dice);
+    }
     world
 }
 
@@ -163,6 +166,22 @@ fn random_replicas(home: &mut Home, node: NodeId, now: Instant, dice: &mut Dice)
     }
 }
 
+/// Some operating systems have restarted; in some worlds nearly all of them.
+fn random_doubts(world: &mut World, dice: &mut Dice) {
+    let spared = if dice.one_in(6) { 1 } else { 12 };
+    for home in world.homes.values_mut() {
+        let replicas = std::mem::take(&mut home.replicas);
+        for (bucket, mut holding) in replicas {
+            if dice.roll(spared + 4) < spared {
+                home.replicas.insert(bucket, holding);
+            } else {
+                (holding.role, holding.missing) = (Role::Following, 0);
+                home.aside.insert(bucket, holding);
+            }
+        }
+    }
+}
+
 fn random_role(holding: &Holding, government: &Government, now: Instant, dice: &mut Dice) -> Role {
     let term = government.term;
     match dice.roll(10) {
@@ -209,6 +228,9 @@ fn is_final(world: &World, node: NodeId, id: BucketId) -> bool {
     let home = &world.homes[&node];
     let blueprint = &home.blueprint;
     let holding = home.replicas.get(&id);
+    if home.aside.contains_key(&id) {
+        return false;
+    }
     let bucket = blueprint.buckets.get(&id);
     let government = bucket.and_then(|b| b.government());
     let Some(named) = government.and_then(|g| g.named(node)) else {
@@ -265,7 +287,8 @@ fn heal(world: &mut World) {
         home.epoch = home.epoch.min(world.blueprint.epoch);
         home.read = Asked::Nothing;
         home.replicas.retain(|bucket, _| !world.blueprint.reserved.contains_key(bucket));
-        for (bucket, holding) in &mut home.replicas {
+        home.aside.retain(|bucket, _| !world.blueprint.reserved.contains_key(bucket));
+        for (bucket, holding) in home.replicas.iter_mut().chain(&mut home.aside) {
             let term = world.blueprint.buckets.get(bucket).map_or(Term(1), |b| b.term());
             let incarnation = holding.member.incarnation.0.min(world.blueprint.epoch.0);
             holding.member.incarnation = Incarnation(incarnation);
@@ -329,7 +352,7 @@ proptest! {
                 prop_assert!(speaks_of(&reaction, None), "{} is between two blueprints and says nothing", node);
                 continue;
             }
-            let ids = home.blueprint.buckets.keys().chain(home.replicas.keys()).copied().collect::<BTreeSet<_>>();
+            let ids = home.blueprint.buckets.keys().chain(home.replicas.keys()).chain(home.aside.keys()).copied().collect::<BTreeSet<_>>();
             for id in ids {
                 let speaks = speaks_of(&reaction, Some(id));
                 prop_assert_eq!(
@@ -473,6 +496,7 @@ fn a_healed_world_comes_to_rest() {
                 // An operator must add a node or decide; a departed node must return; a bucket whose only copies are there waits.
                 let excused = [
                     "join", "lost", "recover", "minimum", "departed", "listen", "inherit", "catch-up", "fill", "erase",
+                    "resume",
                 ];
                 let stuck = wait.bucket.is_some_and(|bucket| is_stuck(&world, bucket));
                 assert!(
