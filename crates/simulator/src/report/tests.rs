@@ -43,36 +43,37 @@ fn everything_is_in_the_report() {
             uncertain            6
             refused              0
 
-            | fault                                 | name           |  times |
-            |---------------------------------------|----------------|--------|
-            | crash and restart                     | crash          |  never |
-            | unsynced write lost                   | lost-writes    |  never |
-            | record torn                           | torn-record    |  1,602 |
-            | all nodes lose power at once          | power-cut      |  2,402 |
-            | disk wiped                            | wipe           |  3,202 |
-            | one replica damaged                   | damage         |  4,002 |
-            | node paused beyond its lease          | pause          |  4,802 |
-            | clock runs at another rate            | clock-rate     |  5,602 |
-            | wall clock jumps by hours             | wall-jump      |  6,402 |
-            | message lost                          | loss           |  7,202 |
-            | message delayed long                  | delay          |  8,002 |
-            | message duplicated                    | duplicate      |  8,802 |
-            | message overtaken                     | reorder        |  9,602 |
-            | partition                             | cut-symmetric  | 10,402 |
-            | one-way partition                     | cut-one-way    | 11,202 |
-            | bridged partition (A-B, B-C, not A-C) | cut-bridge     | 12,002 |
-            | single link cut                       | cut-link       | 12,802 |
-            | slow disk                             | slow-disk      | 13,602 |
-            | slow node                             | slow-node      | 14,402 |
-            | meta group slow                       | meta-slow      | 15,202 |
-            | meta group unavailable                | meta-down      | 16,002 |
-            | proposal's answer lost                | meta-unknown   | 16,802 |
-            | old blueprint pushed                  | stale-push     | 17,602 |
-            | live primary taken for dead           | false-alarm    | 18,402 |
-            | node cut off from the meta group      | meta-cut       | 19,202 |
-            | coordinator's report lost             | report-lost    | 20,002 |
-            | message of the directory lost         | directory-loss | 20,802 |
-            | one lane of a node stalls             | stall          | 21,602 |
+            | fault                                    | name           |  times |
+            |------------------------------------------|----------------|--------|
+            | crash and restart                        | crash          |  never |
+            | unsynced write lost                      | lost-writes    |  never |
+            | record torn                              | torn-record    |  1,602 |
+            | all nodes lose power at once             | power-cut      |  2,402 |
+            | disk wiped                               | wipe           |  3,202 |
+            | one replica damaged                      | damage         |  4,002 |
+            | node paused beyond its lease             | pause          |  4,802 |
+            | clock runs at another rate               | clock-rate     |  5,602 |
+            | wall clock jumps by hours                | wall-jump      |  6,402 |
+            | message lost                             | loss           |  7,202 |
+            | message delayed long                     | delay          |  8,002 |
+            | message duplicated                       | duplicate      |  8,802 |
+            | message overtaken                        | reorder        |  9,602 |
+            | partition                                | cut-symmetric  | 10,402 |
+            | one-way partition                        | cut-one-way    | 11,202 |
+            | bridged partition (A-B, B-C, not A-C)    | cut-bridge     | 12,002 |
+            | single link cut                          | cut-link       | 12,802 |
+            | slow disk                                | slow-disk      | 13,602 |
+            | slow node                                | slow-node      | 14,402 |
+            | meta group slow                          | meta-slow      | 15,202 |
+            | meta group unavailable                   | meta-down      | 16,002 |
+            | proposal's answer lost                   | meta-unknown   | 16,802 |
+            | old blueprint pushed                     | stale-push     | 17,602 |
+            | live primary taken for dead              | false-alarm    | 18,402 |
+            | node cut off from the meta group         | meta-cut       | 19,202 |
+            | coordinator's report lost                | report-lost    | 20,002 |
+            | message of the directory lost            | directory-loss | 20,802 |
+            | one lane of a node stalls                | stall          | 21,602 |
+            | operating system restarts (level memory) | reboot         | 22,402 |
 
             | move      | completed | primary crashed | secondary crashed | candidate crashed | successor crashed |
             |-----------|-----------|-----------------|-------------------|-------------------|-------------------|
