@@ -25,6 +25,10 @@ use clap::{Parser, Subcommand};
 
 pub(crate) const UNREACHABLE: u8 = 3;
 
+/// Entries are made by a lane and forgotten by the journal's thread: the system's allocator took a fifth of a node's time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Parser)]
 #[command(
     name = "godwit",

@@ -239,6 +239,25 @@ pub(crate) fn may_stay_in_memory(record: &NodeRecord) -> bool {
     }
 }
 
+/// Appends of one bucket in a row become one: a frame, a checksum and a look into the ledger for all of them. They are reported
+/// as written together anyway, so nothing can depend on a part of them.
+pub(crate) fn join_appends(records: &mut Vec<NodeRecord>) {
+    records.dedup_by(|later, earlier| {
+        let (
+            NodeRecord::Bucket { bucket, record: Record::Append { entries, .. } },
+            NodeRecord::Bucket { bucket: after, record: Record::Append { previous, entries: more } },
+        ) = (earlier, later)
+        else {
+            return false;
+        };
+        let follows = bucket == after && entries.last().is_some_and(|last| last.at == *previous);
+        if follows {
+            entries.append(more);
+        }
+        follows
+    });
+}
+
 /// Does it bring tables that are to be stored first?
 pub(crate) fn has_tables(record: &NodeRecord) -> bool {
     table_bytes(record) > 0

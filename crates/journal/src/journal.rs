@@ -77,7 +77,7 @@ pub enum Outcome {
     Queued,
 }
 
-/// The batch was not taken; here it is. Nothing of it is on disk, unless the state is `Failed`: then some of it may be.
+/// The batch was not taken; here it is, in as few records as say the same. Nothing of it is on disk, unless the state is `Failed`: then some of it may be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the journal takes no more: {}", match state {
     State::Healthy => "it is being written to",
@@ -127,8 +127,9 @@ impl Journal {
         lane: u16,
         id: BatchId,
         level: Durability,
-        records: Vec<NodeRecord>,
+        mut records: Vec<NodeRecord>,
     ) -> Result<Outcome, Refused> {
+        content::join_appends(&mut records);
         let is_memory = level == Durability::Memory;
         let has_tables = records.iter().any(content::has_tables);
         let mut encoded = Encoded::default();

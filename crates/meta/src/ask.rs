@@ -19,6 +19,7 @@ use crate::{CarryError, Unavailable};
 pub(crate) enum Question {
     Propose(MetaCommand),
     Read,
+    Peek,
 }
 
 /// What came of it.
@@ -75,10 +76,8 @@ impl Inner {
         if node == self.me() {
             return match question {
                 Question::Propose(command) => heard(self.propose_here(command.clone()).await),
-                Question::Read => match self.read_here().await {
-                    Some(state) => Heard::Reached(Reached::State(state)),
-                    None => Heard::Nothing,
-                },
+                Question::Read => read(self.read_here().await),
+                Question::Peek => read(self.peek_here().await),
             };
         }
         if matches!(question, Question::Propose(_)) && !self.is_said_to_lead(node) {
@@ -93,6 +92,7 @@ impl Inner {
         let request = match question {
             Question::Propose(command) => Request::Propose(command.clone()),
             Question::Read => Request::Read { known: known.blueprint.epoch },
+            Question::Peek => Request::Peek { known: known.blueprint.epoch },
         };
         match (self.call(node, request, self.settings.call).await, question) {
             (Ok(Answer::State(state, guide)), _) => {
@@ -169,6 +169,10 @@ impl Inner {
         }
         Unavailable { voters, answering, stopped: self.stopped() }
     }
+}
+
+fn read(state: Option<Arc<MetaState>>) -> Heard {
+    state.map_or(Heard::Nothing, |state| Heard::Reached(Reached::State(state)))
 }
 
 fn heard(answer: Answer) -> Heard {

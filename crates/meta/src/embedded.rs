@@ -265,13 +265,25 @@ impl Embedded {
                 Err(fatal) => failed(&fatal),
             },
             Request::Propose(command) => self.inner.propose_here(command).await,
-            Request::Read { known } => match self.inner.read_here().await {
-                Some(state) => Answer::State(StateAnswer::new(&state, known), self.inner.guide()),
-                None => Answer::NotLeader(self.inner.guide_elsewhere()),
-            },
+            Request::Read { known } => self.state_or_guide(self.inner.read_here().await, known),
+            Request::Peek { known } => self.state_or_guide(self.inner.peek_here().await, known),
             Request::Join(command @ Command::AddNode { .. }) => self.take_in(command).await,
             Request::Join(_) => Answer::Failed("a node joins by adding itself, and by nothing else".to_owned()),
             Request::Ping => Answer::Pong(self.inner.guide()),
+        }
+    }
+
+    fn state_or_guide(&self, state: Option<Arc<MetaState>>, known: blueprint::Epoch) -> Answer {
+        match state {
+            Some(state) => Answer::State(StateAnswer::new(&state, known), self.inner.guide()),
+            None => Answer::NotLeader(self.inner.guide_elsewhere()),
+        }
+    }
+
+    async fn ask_to_read(&self, question: Question) -> Result<Arc<MetaState>, ReadError> {
+        match self.inner.ask(&question).await? {
+            Reached::State(state) => Ok(state),
+            other => unreachable!("a read was answered with {other:?}"),
         }
     }
 
@@ -311,12 +323,11 @@ impl Meta for Embedded {
     }
 
     fn read(&self) -> Pending<'_, Result<Arc<MetaState>, ReadError>> {
-        Box::pin(async {
-            match self.inner.ask(&Question::Read).await? {
-                Reached::State(state) => Ok(state),
-                other => unreachable!("a read was answered with {other:?}"),
-            }
-        })
+        Box::pin(self.ask_to_read(Question::Read))
+    }
+
+    fn peek(&self) -> Pending<'_, Result<Arc<MetaState>, ReadError>> {
+        Box::pin(self.ask_to_read(Question::Peek))
     }
 
     fn watch(&self) -> watch::Receiver<Arc<MetaState>> {
@@ -388,6 +399,15 @@ impl Inner {
         match tokio::time::timeout(self.settings.patience, self.raft.ensure_linearizable()).await {
             Ok(Ok(_)) => Some(self.known.get()),
             Ok(Err(_)) | Err(_) => None,
+        }
+    }
+
+    /// As the leader, who was followed a moment ago. If it was not, it has to prove that it leads.
+    pub(crate) async fn peek_here(&self) -> Option<Arc<MetaState>> {
+        let followed = self.metrics().millis_since_quorum_ack.map(Duration::from_millis);
+        match followed {
+            Some(ago) if ago <= 2 * self.settings.heartbeat && self.is_leader() => Some(self.known.get()),
+            _ => self.read_here().await,
         }
     }
 

@@ -38,6 +38,10 @@ pub(crate) enum Request {
     /// `AddNode`, from the node itself. Whoever gets this does all the asking: the new node can reach only a few.
     Join(Command),
     Ping,
+    /// As `Read`, and the leader need not prove that it leads.
+    Peek {
+        known: Epoch,
+    },
 }
 
 #[derive(Debug, Serialize, Deserialize)]

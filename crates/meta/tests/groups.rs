@@ -31,6 +31,11 @@ async fn one_voter_until_three_joined_and_everyone_may_ask() {
     let outsider = world.node(4).status();
     assert_eq!((outsider.role, outsider.applied), (Role::Outsider, 0));
     assert_eq!(outsider.voters, BTreeSet::from([NodeId(1), NodeId(2), NodeId(3)]));
+    // Who only peeks is told soon.
+    for reader in 1..=4 {
+        let seen = async { while !has(&world.node(reader).peek().await.expect("a quorum").blueprint, "from-4") {} };
+        in_time(seen).await;
+    }
     // What it read, it knows.
     assert!(has(&world.node(4).watch().borrow().blueprint, "from-4"));
     let refused = world.node(4).propose(create("from-4")).await;
@@ -246,6 +251,8 @@ async fn a_minority_neither_reads_nor_changes() {
     // Later it knows better than to try.
     let late = in_time(world.node(leader).propose(create("too-late"))).await;
     assert!(matches!(late, Err(ProposeError::Unavailable(_))), "{late:?}");
+    let peek = in_time(world.node(leader).peek()).await;
+    assert!(peek.is_err(), "nobody has followed it for long: it cannot say how old that is");
 
     for id in &others {
         world.insist(*id, create(&format!("majority-{id}"))).await;

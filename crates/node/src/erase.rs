@@ -48,6 +48,7 @@ impl<C: Conduct> Lane<C> {
     pub(crate) fn erase(&mut self, now: Instant, bucket: BucketId, out: &mut Vec<Output>) {
         self.drive(now, bucket, phaser::Input::Retire, out); // whoever still waits is answered (R12)
         let Some(replica) = self.replicas.remove(&bucket) else { return };
+        self.forget_glances();
         self.on_child_durable(now, bucket, out); // nothing will be made of its parent's log any more
         self.forget_writes(bucket);
         self.write(NodeRecord::Erase { bucket });

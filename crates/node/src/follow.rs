@@ -59,6 +59,7 @@ impl<C: Conduct> Lane<C> {
         self.epoch = self.epoch.max(blueprint.epoch);
         self.ahead.clear();
         self.blueprint = Arc::clone(blueprint);
+        self.forget_glances();
         if C::breaks(Breach::ParentErasedBeforeFork) {
             self.erase_unnamed(now, out);
         }
@@ -72,8 +73,7 @@ impl<C: Conduct> Lane<C> {
         let seed = self.draw();
         let phaser = Phaser::found(self.config.phaser.clone(), founding, seed, now);
         self.lost.remove(&bucket);
-        self.replicas.insert(bucket, Replica { phaser, tables, unborn: Some(self.open_batch()), heard: now });
-        self.touch(bucket);
+        self.take_in(bucket, Replica::new(phaser, tables, Some(self.open_batch()), now));
         if let Some((micros, at)) = self.wall {
             let micros = micros + now.since(at).as_micros() as u64;
             self.drive(now, bucket, phaser::Input::Wall { micros }, &mut Vec::new());

@@ -4,21 +4,23 @@
 //! phaser believes it to be. A bucket and all that is ever split from it are in the same lane, so lanes share nothing; what one has
 //! to tell another leaves as mail.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use blueprint::{Blueprint, BucketId, Command as Proposal, Conduct, Epoch, Instant, LaneId, NodeId, Position, Slot};
-use phaser::{Durable, Fork, Outbox, Phaser, Record, Ticket, WriteId};
+use phaser::{Durable, Fork, Outbox, Phaser, Record, WriteId};
 use reactor::coordinator::Order;
 use reactor::{BucketRow, Directory, Ledger, Marks};
 
 use crate::facts;
+use crate::glance::{Glance, Leads};
 use crate::io::{Answer, BatchId, Input, LaneDurable, Lost, Mail, NodeRecord, Origin, Output, PeerMessage, Station};
 use crate::node::{Config, Life};
 use crate::pass::Outgoing;
 use crate::react::Reading;
 use crate::replica::{Replica, Tables};
-use crate::request::Pending;
+use crate::request::{DEFAULT_KEYSPACE, Pending, Requests};
 
 #[derive(Debug)]
 pub struct Lane<C> {
@@ -33,6 +35,11 @@ pub struct Lane<C> {
     /// Newer, and on its way to be acted on.
     pub(crate) coming: Option<Coming>,
     pub(crate) replicas: BTreeMap<BucketId, Replica<C>>,
+    pub(crate) leads: Leads,
+    /// The first of the phasers' deadlines, unless it has to be looked for again.
+    soonest: Cell<Option<Instant>>,
+    /// Some replica may be unborn.
+    newborn: bool,
     pub(crate) lost: BTreeMap<BucketId, Lost>,
     /// Replicas that may lack the end of what they answered (R10): as they were found, until it is known what becomes of them.
     pub(crate) aside: BTreeMap<BucketId, Durable>,
@@ -50,7 +57,7 @@ pub struct Lane<C> {
     pub(crate) reading: Option<Reading>,
     /// Only used by the planted bug that erases later than it looks.
     pub(crate) condemned: BTreeMap<BucketId, Instant>,
-    pub(crate) requests: BTreeMap<Ticket, Pending>,
+    pub(crate) requests: Requests,
     pub(crate) hops: BTreeMap<u64, crate::request::Hopping>,
     /// For the other lanes, until the next flush.
     pub(crate) outgoing: BTreeMap<u16, Outgoing>,
@@ -117,6 +124,9 @@ impl<C: Conduct> Lane<C> {
             blueprint: Arc::new(Blueprint::new()),
             coming: None,
             replicas: BTreeMap::new(),
+            leads: Leads::default(),
+            soonest: Cell::new(None),
+            newborn: false,
             lost: durable.lost,
             aside: BTreeMap::new(),
             origins: Vec::new(),
@@ -128,7 +138,7 @@ impl<C: Conduct> Lane<C> {
             told: BTreeMap::new(),
             reading: None,
             condemned: BTreeMap::new(),
-            requests: BTreeMap::new(),
+            requests: Requests::default(),
             hops: BTreeMap::new(),
             outgoing: BTreeMap::new(),
             passed: 0,
@@ -166,7 +176,8 @@ impl<C: Conduct> Lane<C> {
         let tables = Tables::recover(&durable);
         let (mut outbox, seed, config) = (Outbox::default(), self.draw(), self.config.phaser.clone());
         let phaser = Phaser::recover(config, durable, &self.origins, seed, now, &mut outbox);
-        self.replicas.insert(bucket, Replica { phaser, tables, unborn: None, heard: now });
+        self.replicas.insert(bucket, Replica::new(phaser, tables, None, now));
+        self.forget_glances();
         outbox
     }
 
@@ -199,15 +210,24 @@ impl<C: Conduct> Lane<C> {
     }
 
     pub fn deadline(&self) -> Instant {
-        let phasers = self.replicas.values().filter_map(|r| r.phaser.deadline());
-        phasers.fold(self.upkeep_at, Instant::min)
+        let soonest = self.soonest.get().unwrap_or_else(|| self.find_soonest());
+        self.soonest.set(Some(soonest));
+        soonest.min(self.upkeep_at)
+    }
+
+    fn find_soonest(&self) -> Instant {
+        self.replicas.values().filter_map(|r| r.glance.deadline).fold(Instant::NEVER, Instant::min)
     }
 
     pub fn check_invariants(&self) {
         for (bucket, replica) in &self.replicas {
             assert!(self.lane.holds(*bucket), "{bucket} is in {:?}", self.lane);
             replica.phaser.check_invariants();
+            assert_eq!(replica.glance, Glance::at(&replica.phaser), "what is kept of a phaser is as it is");
         }
+        assert!(self.soonest.get().is_none_or(|soonest| soonest == self.find_soonest()), "nobody is woken late");
+        let leads = Leads::of(self.replicas.iter(), &self.blueprint, DEFAULT_KEYSPACE);
+        assert!(self.leads == Leads::Unknown || self.leads == leads, "who leads is known as it is");
     }
 
     /// The newest epoch acted on for any of its buckets: a blueprint older than this is ignored (R11).
@@ -244,7 +264,16 @@ impl<C: Conduct> Lane<C> {
         let Some(replica) = self.replicas.get_mut(&bucket) else { return };
         let mut outbox = std::mem::take(&mut self.scratch);
         replica.phaser.step(now, input, &mut outbox);
-        self.touched.insert(bucket);
+        let before = std::mem::replace(&mut replica.glance, Glance::at(&replica.phaser));
+        if before.leads != replica.glance.leads {
+            self.leads = Leads::Unknown;
+        }
+        if before.deadline != replica.glance.deadline {
+            self.soonest.set(None);
+        }
+        if !std::mem::replace(&mut replica.touched, true) {
+            self.touched.insert(bucket);
+        }
         self.carry_out(now, bucket, &mut outbox, out);
         self.scratch = outbox;
     }
@@ -288,9 +317,10 @@ impl<C: Conduct> Lane<C> {
                 self.writing.push_back((self.open, bucket, id));
             }
             Out::Apply { entry, ticket } => {
-                let reply = replica.tables.execute::<C>(&entry);
-                if let Some(ticket) = ticket {
-                    self.on_applied(ticket, reply, later, out);
+                let pending = ticket.and_then(|ticket| self.requests.remove(&ticket));
+                let reply = replica.tables.execute::<C>(&entry, pending.as_ref().map(|pending| &pending.command));
+                if let Some(pending) = pending {
+                    self.on_applied(pending, reply, later, out);
                 }
             }
             Out::Serve { ticket, clock, good_until } => self.on_serve(bucket, ticket, clock, good_until, later, out),
@@ -386,19 +416,21 @@ impl<C: Conduct> Lane<C> {
     }
 
     fn on_written(&mut self, now: Instant, upto: BatchId, out: &mut Vec<Output>) {
-        while let Some((id, bucket, write)) = self.writing.front().copied() {
-            if id > upto {
-                break;
-            }
-            self.writing.pop_front();
-            // Only the last of a phaser's writes in this answer: it covers the others.
-            let more = self.writing.iter().any(|(i, b, _)| *i <= upto && *b == bucket);
-            if !more {
+        let count = self.writing.partition_point(|(id, ..)| *id <= upto);
+        let written: Vec<_> = self.writing.drain(..count).map(|(_, bucket, write)| (bucket, write)).collect();
+        // Only the last of a phaser's writes in this answer: it covers the others. In a single batch there mostly is but one.
+        let once = written.is_sorted_by(|a, b| a.0 < b.0);
+        let last: BTreeMap<BucketId, WriteId> = if once { BTreeMap::new() } else { written.iter().copied().collect() };
+        for (bucket, write) in written {
+            if once || last[&bucket] == write {
                 self.drive(now, bucket, phaser::Input::Written { upto: write }, out);
                 self.on_child_durable(now, bucket, out);
             }
         }
-        self.replicas.values_mut().for_each(|r| r.unborn = r.unborn.filter(|batch| *batch > upto));
+        if self.newborn {
+            self.replicas.values_mut().for_each(|r| r.unborn = r.unborn.filter(|batch| *batch > upto));
+            self.newborn = self.replicas.values().any(|r| r.unborn.is_some());
+        }
         self.on_coming_written(now, upto, out);
     }
 
@@ -413,6 +445,9 @@ impl<C: Conduct> Lane<C> {
         while let Some(bucket) = self.touched.pop_first() {
             self.drive(now, bucket, phaser::Input::Flush, out);
             self.touched.remove(&bucket);
+            if let Some(replica) = self.replicas.get_mut(&bucket) {
+                replica.touched = false;
+            }
         }
         self.flush_mail(out);
         if !self.batch.is_empty() {
@@ -422,7 +457,7 @@ impl<C: Conduct> Lane<C> {
     }
 
     fn on_wake(&mut self, now: Instant, out: &mut Vec<Output>) {
-        let due = |r: &Replica<C>| r.phaser.deadline().is_some_and(|at| at <= now);
+        let due = |r: &Replica<C>| r.glance.deadline.is_some_and(|at| at <= now);
         let woken: Vec<BucketId> = self.replicas.iter().filter(|(_, r)| due(r)).map(|(b, _)| *b).collect();
         for bucket in woken {
             self.drive(now, bucket, phaser::Input::Wake, out);
@@ -456,9 +491,18 @@ impl<C: Conduct> Lane<C> {
         self.forking.retain(|child, parent| *child != bucket && *parent != bucket);
     }
 
-    /// It will have something to write.
-    pub(crate) fn touch(&mut self, bucket: BucketId) {
+    /// A new replica: it will have something to write.
+    pub(crate) fn take_in(&mut self, bucket: BucketId, replica: Replica<C>) {
+        self.newborn |= replica.unborn.is_some();
+        self.replicas.insert(bucket, Replica { touched: true, ..replica });
         self.touched.insert(bucket);
+        self.forget_glances();
+    }
+
+    /// Who leads and who is next must be looked for again.
+    pub(crate) fn forget_glances(&mut self) {
+        self.leads = Leads::Unknown;
+        self.soonest.set(None);
     }
 
     /// The batch that whatever is decided now will be part of.

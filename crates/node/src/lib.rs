@@ -6,6 +6,7 @@ mod directory;
 mod erase;
 mod facts;
 mod follow;
+mod glance;
 mod io;
 mod lane;
 mod node;

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use phaser::{Durable, Entry, Image, Message, Payload, Phaser};
 use values::{Command, Reply, Stamp, Table};
 
+use crate::glance::Glance;
 use crate::io::BatchId;
 
 #[derive(Clone, Debug)]
@@ -17,6 +18,17 @@ pub(crate) struct Replica<C> {
     pub(crate) unborn: Option<BatchId>,
     /// When the primary of its term last said a word to it.
     pub(crate) heard: Instant,
+    /// It was stepped since its last flush.
+    pub(crate) touched: bool,
+    /// As of its last step.
+    pub(crate) glance: Glance,
+}
+
+impl<C: Conduct> Replica<C> {
+    pub(crate) fn new(phaser: Phaser<C>, tables: Tables, unborn: Option<BatchId>, now: Instant) -> Self {
+        let glance = Glance::at(&phaser);
+        Self { phaser, tables, unborn, heard: now, touched: false, glance }
+    }
 }
 
 /// The tables of a bucket, one per slot that is not empty.
@@ -36,12 +48,23 @@ impl Tables {
         Self { slots: tables.map(|(slot, bytes)| (slot, table(&bytes))).collect() }
     }
 
-    pub(crate) fn execute<C: Conduct>(&mut self, entry: &Entry) -> Option<Reply> {
+    /// `asked`: the command as it came in here, if it did. The entry's body is that, encoded.
+    pub(crate) fn execute<C: Conduct>(&mut self, entry: &Entry, asked: Option<&Command>) -> Option<Reply> {
         let Payload::Command { slot, body } = &entry.payload else { return None };
-        // A command that does not decode came from a primary that could encode it: the same everywhere, and nothing happens.
-        let command = Command::decode(body).ok()?;
+        let decoded;
+        let command = match asked {
+            Some(command) => {
+                debug_assert_eq!(Command::decode(body).as_ref(), Ok(command), "what was asked is what was logged");
+                command
+            }
+            None => {
+                // One that does not decode came from a primary that could encode it: the same everywhere, and nothing happens.
+                decoded = Command::decode(body).ok()?;
+                &decoded
+            }
+        };
         let table = self.slots.entry(*slot).or_default();
-        let reply = table.execute::<C>(Stamp { clock: entry.clock, seed: entry.seed }, &command);
+        let reply = table.execute::<C>(Stamp { clock: entry.clock, seed: entry.seed }, command);
         if table.is_empty() {
             self.slots.remove(slot);
         }

@@ -1,16 +1,23 @@
 //! Requests on their way: to a phaser of this node, to the primary's node, or back to whoever asked.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
 use blueprint::{Breach, BucketId, Conduct, Instant, KeyspaceId, LaneId, NodeId, Slot};
 use bytes::Bytes;
 use phaser::{Refusal, Ticket};
 use values::{Command, NoSlot, Read, Reply, slot_of};
 
+use crate::glance::Leads;
 use crate::io::{Answer, Door, HopId, Origin, Output, Passed, PeerMessage, RequestId};
 use crate::lane::{FollowUp, Lane};
 use crate::replica::Replica;
 
 /// The keyspace that every connection works in so far.
-const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(1);
+pub(crate) const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(1);
+
+/// Requests that phasers have. They are found by their tickets and never gone through, so the order of a hash does no harm.
+pub(crate) type Requests = HashMap<Ticket, Pending, BuildHasherDefault<Spread>>;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
@@ -96,7 +103,14 @@ impl<C: Conduct> Lane<C> {
         }
     }
 
-    fn leading(&self, slot: Slot) -> Option<BucketId> {
+    fn leading(&mut self, slot: Slot) -> Option<BucketId> {
+        if matches!(self.leads, Leads::Unknown) {
+            self.leads = Leads::of(self.replicas.iter(), &self.blueprint, DEFAULT_KEYSPACE);
+        }
+        self.leads.get(slot).unwrap_or_else(|| self.look_for_leading(slot))
+    }
+
+    fn look_for_leading(&self, slot: Slot) -> Option<BucketId> {
         let leads = |r: &Replica<C>| r.phaser.leads().is_some() && r.phaser.owned().contains(slot);
         let mut leading = self.replicas.iter().filter(|(_, r)| leads(r)).map(|(bucket, _)| *bucket);
         leading.find(|bucket| self.keyspace_of(*bucket) == Some(DEFAULT_KEYSPACE))
@@ -180,12 +194,11 @@ impl<C: Conduct> Lane<C> {
 
     pub(crate) fn on_applied(
         &mut self,
-        ticket: Ticket,
+        pending: Pending,
         reply: Option<Reply>,
         later: &mut Vec<FollowUp>,
         out: &mut Vec<Output>,
     ) {
-        let Some(pending) = self.requests.remove(&ticket) else { return };
         if let Some(read) = pending.then {
             later.push(FollowUp::Route(*read));
         }
@@ -265,5 +278,23 @@ impl<C: Conduct> Lane<C> {
             let pending = Pending::reap(self.lane.number, key, None);
             self.submit(now, bucket, slot, pending, out);
         }
+    }
+}
+
+/// Tickets are numbers in a row: multiplied they are as good as random, and the same in every run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }

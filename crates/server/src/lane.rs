@@ -50,6 +50,8 @@ pub(crate) struct Driver {
     awake: Notify,
     rearm: Notify,
     deadline: Cell<Instant>,
+    /// The last reading of the clock.
+    now: Cell<Instant>,
     followed: Cell<Epoch>,
     stopping: Cell<bool>,
 }
@@ -93,6 +95,7 @@ impl Driver {
             refused: RefCell::default(),
             awake: Notify::new(),
             rearm: Notify::new(),
+            now: Cell::new(clock::now()),
             followed: Cell::new(Epoch(0)),
             stopping: Cell::new(false),
         });
@@ -121,9 +124,24 @@ impl Driver {
 
     /// Takes something in. What follows from it is carried out by `settle`.
     pub(crate) fn step(&self, input: Input) {
-        let now = clock::now();
-        self.lane.borrow_mut().step(now, input, &mut self.out.borrow_mut());
+        self.look_at_clock();
+        self.step_too(input);
+    }
+
+    /// Takes in what came together with something else: it has the same time.
+    pub(crate) fn step_too(&self, input: Input) {
+        self.lane.borrow_mut().step(self.now.get(), input, &mut self.out.borrow_mut());
         self.awake.notify_one();
+    }
+
+    pub(crate) fn look_at_clock(&self) -> Instant {
+        self.now.set(clock::now());
+        self.now.get()
+    }
+
+    /// What the clock said when it was last looked at.
+    pub(crate) fn now(&self) -> Instant {
+        self.now.get()
     }
 
     /// There is something to settle.
@@ -155,12 +173,14 @@ impl Driver {
                 flushed = true;
                 again.push(Input::Flush);
             }
+            // R5: one reading, after all that was evaluated and before any of it leaves.
+            let now = self.look_at_clock();
             for output in outputs.drain(..) {
-                self.carry_out(output, &mut again);
+                self.carry_out(now, output, &mut again);
             }
             for input in again.drain(..) {
                 flushed &= matches!(input, Input::Flush);
-                self.lane.borrow_mut().step(clock::now(), input, &mut self.out.borrow_mut());
+                self.lane.borrow_mut().step(now, input, &mut self.out.borrow_mut());
             }
         }
         self.hall.write_out();
@@ -176,13 +196,13 @@ impl Driver {
         }
     }
 
-    fn carry_out(&self, output: Output, again: &mut Vec<Input>) {
+    fn carry_out(&self, now: Instant, output: Output, again: &mut Vec<Input>) {
         match output {
             Output::Send { to, message } => self.links.send(to, message),
             Output::Write { id, records } => self.write(id, records, again),
             Output::Answer { origin, answer } => self.answer(origin, answer),
             Output::Read { origin, home, command, answer, good_until } => {
-                if clock::now() >= good_until {
+                if now >= good_until {
                     again.push(Input::Late { origin, home, command });
                 } else if home == self.number {
                     self.answer(origin, answer);
@@ -268,12 +288,15 @@ impl Driver {
     fn level_of(&self, records: &[NodeRecord]) -> Durability {
         let lane = self.lane.borrow();
         let blueprint = lane.blueprint();
-        let level = |bucket: &BucketId| {
-            let keyspace = blueprint.buckets.get(bucket).and_then(|b| blueprint.keyspaces.get(&b.keyspace));
+        let level = |bucket: BucketId| {
+            let keyspace = blueprint.buckets.get(&bucket).and_then(|b| blueprint.keyspaces.get(&b.keyspace));
             keyspace.map_or(Durability::Disk, |keyspace| keyspace.durability)
         };
+        let mut before = None; // records of one bucket stand together
         let memory = records.iter().all(|record| match record {
-            NodeRecord::Bucket { bucket, .. } => level(bucket) == Durability::Memory,
+            NodeRecord::Bucket { bucket, .. } => {
+                before.replace(*bucket) == Some(*bucket) || level(*bucket) == Durability::Memory
+            }
             NodeRecord::Epoch { .. } | NodeRecord::Erase { .. } => false,
         });
         if memory { Durability::Memory } else { Durability::Disk }

@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Instant as Moment;
 
+use blueprint::Instant;
 use bytes::{Buf, Bytes, BytesMut};
 use node::Door;
 use resp::Protocol;
@@ -13,6 +14,8 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Notify;
 use values::Reply;
+
+use crate::clock;
 
 /// A client that asks without reading the answers is not read from any more when this much waits for it.
 const MOST_OUTPUT: usize = 1 << 20;
@@ -28,7 +31,7 @@ pub(crate) struct Connection {
     pub(crate) protocol: Cell<Protocol>,
     pub(crate) name: RefCell<Bytes>,
     pub(crate) library: RefCell<(Bytes, Bytes)>,
-    pub(crate) last: Cell<(&'static str, Moment)>,
+    pub(crate) last: Cell<(&'static str, Instant)>,
     pub(crate) replies: Cell<Replies>,
     pub(crate) readonly: Cell<bool>,
     writer: OwnedWriteHalf,
@@ -72,7 +75,7 @@ impl Connection {
             protocol: Cell::new(Protocol::Resp2),
             name: RefCell::default(),
             library: RefCell::default(),
-            last: Cell::new(("NULL", now)),
+            last: Cell::new(("NULL", clock::now())),
             replies: Cell::new(Replies::On),
             readonly: Cell::new(false),
             writer,

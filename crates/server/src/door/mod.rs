@@ -33,7 +33,6 @@ pub(crate) use connection::Connection;
 pub(crate) use info::{House, resident_bytes};
 use requests::{Asker, Request, Requests};
 
-use crate::clock;
 use crate::lane::Driver;
 
 /// How long the door goes on asking when nobody leads a slot: longer than it takes to replace a primary.
@@ -106,7 +105,7 @@ impl Hall {
     /// What became of a request.
     pub(crate) fn answer(&self, driver: &Driver, id: RequestId, answer: Answer) {
         let Some(request) = self.requests.borrow_mut().take(id) else { return };
-        if answer == Answer::TryAgain && clock::now() < request.until {
+        if answer == Answer::TryAgain && driver.now() < request.until {
             return self.ask_later(driver, request);
         }
         let reply = talk::reply(driver, &request.command, answer);
@@ -124,6 +123,7 @@ impl Hall {
         let Some(driver) = driver.this() else { return };
         spawn_local(async move {
             sleep(PAUSE).await;
+            driver.look_at_clock();
             driver.hall.put(&driver, request);
         });
     }
@@ -131,20 +131,20 @@ impl Hall {
     fn put(&self, driver: &Driver, request: Request) {
         let (command, door) = (request.command.clone(), request.door);
         let id = self.requests.borrow_mut().put(request);
-        driver.step(Input::Client { request: id, command, door });
+        driver.step_too(Input::Client { request: id, command, door });
     }
 
     /// Asks the cluster on behalf of a client; the answer takes its place in the client's queue.
     fn ask(&self, driver: &Driver, connection: &Rc<Connection>, command: Command) {
         let place = connection.wait();
         let asker = Asker::Client { connection: Rc::clone(connection), place };
-        self.put(driver, Request { asker, command, door: connection.door, until: clock::now() + PATIENCE });
+        self.put(driver, Request { asker, command, door: connection.door, until: driver.now() + PATIENCE });
     }
 
     /// Asks the cluster, wherever the slot is led.
     pub(crate) async fn ask_for(&self, driver: &Driver, command: Command) -> Reply {
         let (answer, answered) = oneshot::channel();
-        let until = clock::now() + PATIENCE;
+        let until = driver.look_at_clock() + PATIENCE;
         self.put(driver, Request { asker: Asker::Task(answer), command, door: Door::Any, until });
         answered.await.unwrap_or_else(|_| Reply::error("TRYAGAIN the node is stopping"))
     }
@@ -176,6 +176,7 @@ pub(crate) async fn serve(driver: Rc<Driver>, stream: TcpStream, door: Door) {
             }
             () = connection.nudged() => continue,
         }
+        driver.look_at_clock();
         loop {
             match parser.next(&mut buffer) {
                 Ok(Some(words)) if !words.is_empty() => talk::hear(&driver, &connection, words),

@@ -203,7 +203,7 @@ fn describe(connection: &Connection) -> String {
         address(connection.local),
         String::from_utf8_lossy(&connection.name.borrow()),
         connection.since.elapsed().as_secs(),
-        at.elapsed().as_secs(),
+        clock::now().since(at).as_secs(),
         last,
         if connection.protocol.get() == Protocol::Resp3 { 3 } else { 2 },
         String::from_utf8_lossy(&library.0),

@@ -1,7 +1,6 @@
 //! What becomes of a client's words: answered here, or asked of the cluster.
 
 use std::rc::Rc;
-use std::time::Instant as Moment;
 
 use blueprint::NodeId;
 use bytes::Bytes;
@@ -19,7 +18,7 @@ pub(super) fn hear(driver: &Rc<Driver>, connection: &Rc<Connection>, words: Vec<
         Ok(command) => command,
         Err(error) => return say(driver, connection, error),
     };
-    connection.last.set((command.name(), Moment::now()));
+    connection.last.set((command.name(), driver.now()));
     match (command.kind(), command.slot()) {
         (Kind::Write, _) if hall.refusing.get() => say(driver, connection, disk_full()),
         (Kind::Read | Kind::Write, Ok(_)) => hall.ask(driver, connection, command),

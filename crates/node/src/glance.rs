@@ -1,0 +1,60 @@
+//! What is asked of all replicas at once, and often: who leads this slot, and who wants to be woken first. Kept, so that neither a
+//! request nor the end of a batch has to look at each of them.
+
+use blueprint::{Blueprint, BucketId, Conduct, Instant, KeyspaceId, Slot, SlotMap};
+use phaser::Phaser;
+
+use crate::replica::Replica;
+
+/// What of a phaser's state these depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Glance {
+    /// How many slots it has, if it leads. While it leads they only become fewer, so as many are the same.
+    pub(crate) leads: Option<u32>,
+    pub(crate) deadline: Option<Instant>,
+}
+
+impl Glance {
+    pub(crate) fn at<C: Conduct>(phaser: &Phaser<C>) -> Self {
+        let leads = phaser.leads().map(|_| phaser.owned().len());
+        Self { leads, deadline: phaser.deadline() }
+    }
+}
+
+/// The buckets of one keyspace that are led here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Leads {
+    /// Something changed since it was last looked at.
+    #[default]
+    Unknown,
+    Known(SlotMap<BucketId>),
+    /// One of them is not registered yet: whose it is follows from the logs, which are looked at each time.
+    Unsettled,
+}
+
+impl Leads {
+    pub(crate) fn of<'a, C: Conduct>(
+        replicas: impl DoubleEndedIterator<Item = (&'a BucketId, &'a Replica<C>)>,
+        blueprint: &Blueprint,
+        keyspace: KeyspaceId,
+    ) -> Self {
+        let mut map = SlotMap::new();
+        // From behind: if two claim a slot, it is the first's.
+        for (bucket, replica) in replicas.rev().filter(|(_, replica)| replica.glance.leads.is_some()) {
+            match blueprint.buckets.get(bucket) {
+                Some(registered) if registered.keyspace == keyspace => map.set(replica.phaser.owned(), *bucket),
+                Some(_) => {}
+                None => return Self::Unsettled,
+            }
+        }
+        Self::Known(map)
+    }
+
+    /// None: that must be found out otherwise.
+    pub(crate) fn get(&self, slot: Slot) -> Option<Option<BucketId>> {
+        match self {
+            Self::Known(map) => Some(map.get(slot).copied()),
+            Self::Unknown | Self::Unsettled => None,
+        }
+    }
+}
