@@ -13,6 +13,7 @@
 //! phasers                         whoever was told follows, leads and serves as its government says
 //! hold n1 b1 …                    facts about a replica: see `set_fact`
 //! lose n1 b1                      the data is gone;  restart n1: the process is
+//! doubt n1                        what was named until now may have been there, and its disk does not say
 //! slow n1 / disk n1               what is written stays in the air / is on disk
 //! answer n1                       its read of the blueprint is answered
 //! cut n3 / heal n3                out of everyone's sight, and back
@@ -60,6 +61,10 @@ impl World {
                 let home = self.homes.get_mut(&NodeId(node)).ok_or("no such node")?;
                 let lost = home.replicas.remove(&BucketId(bucket)).ok_or("nothing is there to lose")?;
                 home.gone.insert(BucketId(bucket), lost.member.incarnation);
+            }
+            "doubt" => {
+                let newest = self.blueprint.epoch;
+                self.home(rest)?.doubt = newest;
             }
             "restart" => self.some(rest)?.into_iter().for_each(|node| self.restart(node)),
             "slow" => self.home(rest)?.slow_disk = true,
