@@ -71,8 +71,8 @@ pub enum JoinError {
     #[error(
         "{me} is a voter of the meta group of cluster {cluster} already, and {} does not know of it: the file was removed, or its disk \
          is not mounted. Without it the node would vote twice and forget what it accepted, so it does not join again. Put the file \
-         back. If it is gone for good, so is this node: move its whole data directory away, and let a new node join in its place", \
-         .path.display()
+         back. If it is gone for good, so is this node: move its whole data directory away, and let a new node join in its place",
+        .path.display()
     )]
     Votes { me: NodeId, cluster: ClusterId, path: PathBuf },
     #[error("{by} cannot take this node in: {why}")]
