@@ -105,6 +105,10 @@ pub(crate) struct Census {
     /// Segments below this ordinal are not needed any more.
     pub(crate) oldest: u64,
     pub(crate) epochs: BTreeMap<u64, Epoch>,
+    /// Later epochs may have been acted on, and replicas may have been here that nobody can name: something is damaged.
+    pub(crate) in_doubt: bool,
+    /// The same, of what was named up to here, since an earlier damage.
+    pub(crate) doubted_upto: Epoch,
     pub(crate) buckets: Vec<Resident>,
     pub(crate) lost: BTreeMap<BucketId, Lost>,
     /// Buckets of which something may have been reported as written and not be synced.

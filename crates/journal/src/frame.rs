@@ -4,17 +4,23 @@
 //! its own: when only the payload is damaged, it is still known whose it was. Both are mixed with the journal's id, so that bytes
 //! which a client stored, or files of another node, never pass for frames.
 
+use std::io;
+
 use blueprint::BucketId;
 use crc32c::{crc32c, crc32c_append};
 
-pub(crate) const FORMAT: u16 = 1;
+use crate::disk::{Disk, DiskFile};
 
-/// Two copies of the segment's header, a sector each: damage to one of them is damage to nothing.
-pub(crate) const SEGMENT_HEAD: u64 = 1024;
+pub(crate) const FORMAT: u16 = 2;
+
 const SECTOR: usize = 512;
+/// The second copy of a segment's header. In another block than the first: a disk loses whole blocks.
+const SECOND_COPY: usize = 4096;
+/// Two copies of the segment's header, a sector each: damage to one of them is damage to nothing.
+pub(crate) const SEGMENT_HEAD: u64 = (SECOND_COPY + SECTOR) as u64;
 const SEGMENT_MAGIC: [u8; 8] = *b"godwit\x00J";
 
-pub(crate) const HEAD: usize = 48;
+pub(crate) const HEAD: usize = 56;
 const MAGIC: u16 = 0x6A47;
 /// With less room than this, the next segment is begun: a fragment should carry something.
 pub(crate) const LEAST_ROOM: u64 = HEAD as u64 + 64;
@@ -56,6 +62,9 @@ pub(crate) struct Head {
     pub(crate) flags: u8,
     pub(crate) length: u32,
     pub(crate) sequence: u64,
+    /// The start of the node that wrote it, as in the header of its segment: what another one left behind in the file is void,
+    /// whatever its number is.
+    pub(crate) life: u64,
     /// Everything up to here was synced when this was written.
     pub(crate) synced: u64,
     pub(crate) bucket: BucketId,
@@ -75,6 +84,7 @@ impl Head {
         out.extend_from_slice(&self.synced.to_le_bytes());
         out.extend_from_slice(&self.bucket.0.to_le_bytes());
         out.extend_from_slice(&self.previous.to_le_bytes());
+        out.extend_from_slice(&self.life.to_le_bytes());
         out.extend_from_slice(&self.payload_crc.to_le_bytes());
         let crc = crc32c_append(salt, &out[start..]);
         out.extend_from_slice(&crc.to_le_bytes());
@@ -82,7 +92,7 @@ impl Head {
 
     pub(crate) fn read(salt: u32, bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..HEAD)?;
-        if u16_at(bytes, 0) != MAGIC || u32_at(bytes, 44) != crc32c_append(salt, &bytes[..44]) {
+        if u16_at(bytes, 0) != MAGIC || u32_at(bytes, 52) != crc32c_append(salt, &bytes[..52]) {
             return None;
         }
         Some(Self {
@@ -93,7 +103,8 @@ impl Head {
             synced: u64_at(bytes, 16),
             bucket: BucketId(u64_at(bytes, 24)),
             previous: u64_at(bytes, 32),
-            payload_crc: u32_at(bytes, 40),
+            life: u64_at(bytes, 40),
+            payload_crc: u32_at(bytes, 48),
         })
     }
 
@@ -143,42 +154,47 @@ pub(crate) struct SegmentHead {
     pub(crate) synced: u64,
     /// Segments below this ordinal are not needed any more.
     pub(crate) oldest: u64,
+    /// A random number, made at each start of the node: its frames bear it too.
+    pub(crate) life: u64,
     /// The run of the operating system that it was begun in.
     pub(crate) boot: Boot,
 }
 
+/// So many bytes of a header its checksum is about.
+const CHECKED: usize = 112;
+
 impl SegmentHead {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        let mut copy = Vec::with_capacity(SECTOR);
+        let mut copy = Vec::with_capacity(SECOND_COPY);
         copy.extend_from_slice(&SEGMENT_MAGIC);
         copy.extend_from_slice(&FORMAT.to_le_bytes());
         copy.extend_from_slice(&[0; 6]);
-        for number in [self.journal, self.ordinal, self.first, self.follows, self.synced, self.oldest] {
+        for number in [self.journal, self.ordinal, self.first, self.follows, self.synced, self.oldest, self.life] {
             copy.extend_from_slice(&number.to_le_bytes());
         }
         copy.extend_from_slice(&self.boot);
         let crc = crc32c(&copy);
         copy.extend_from_slice(&crc.to_le_bytes());
-        copy.resize(SECTOR, 0);
+        copy.resize(SECOND_COPY, 0);
         out.extend_from_slice(&copy);
-        out.extend_from_slice(&copy);
+        out.extend_from_slice(&copy[..SECTOR]);
     }
 
     /// The newer of the two copies, and whether one of them is damaged.
     pub(crate) fn read(bytes: &[u8]) -> Result<(Self, bool), HeadProblem> {
-        let copies = [Self::read_copy(bytes, 0), Self::read_copy(bytes, SECTOR)];
+        let copies = [Self::read_copy(bytes, 0), Self::read_copy(bytes, SECOND_COPY)];
         let damaged = copies[0] != copies[1];
         match copies {
             [Ok(a), Ok(b)] => Ok((if a.ordinal >= b.ordinal { a } else { b }, damaged)),
             [Ok(head), Err(_)] | [Err(_), Ok(head)] => Ok((head, damaged)),
-            [Err(HeadProblem::Version(version)), Err(HeadProblem::Version(_))] => Err(HeadProblem::Version(version)),
-            [Err(_), Err(_)] => Err(HeadProblem::None),
+            // Also if the other copy is damaged: what another release wrote is not ours to overwrite.
+            [Err(problem @ HeadProblem::Version(_)), Err(_)] | [Err(_), Err(problem)] => Err(problem),
         }
     }
 
     fn read_copy(bytes: &[u8], at: usize) -> Result<Self, HeadProblem> {
         let copy = bytes.get(at..at + SECTOR).ok_or(HeadProblem::None)?;
-        if copy[..8] != SEGMENT_MAGIC || u32_at(copy, 104) != crc32c(&copy[..104]) {
+        if copy[..8] != SEGMENT_MAGIC || u32_at(copy, CHECKED) != crc32c(&copy[..CHECKED]) {
             return Err(HeadProblem::None);
         }
         let version = u16_at(copy, 8);
@@ -186,7 +202,7 @@ impl SegmentHead {
             return Err(HeadProblem::Version(version));
         }
         let number = |i: usize| u64_at(copy, 16 + 8 * i);
-        let boot = copy[64..104].try_into().expect("forty bytes");
+        let boot = copy[72..CHECKED].try_into().expect("forty bytes");
         Ok(Self {
             journal: number(0),
             ordinal: number(1),
@@ -194,17 +210,18 @@ impl SegmentHead {
             follows: number(3),
             synced: number(4),
             oldest: number(5),
+            life: number(6),
             boot,
         })
     }
 }
 
-/// A file beside the segments, written for each new one and at a clean stop: without it, the disappearance of a synced end would look
+/// A file beside the segments, written when the journal is made, for each new segment and at a clean stop: without it, the disappearance of a synced end would look
 /// like an earlier end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Newest {
     pub(crate) journal: u64,
-    /// This segment was begun, and synced.
+    /// This segment was begun, and synced; 0 if none was.
     pub(crate) ordinal: u64,
     /// Everything up to here was synced.
     pub(crate) synced: u64,
@@ -223,6 +240,16 @@ impl Newest {
         let crc = crc32c(&bytes[..32]);
         bytes[32..].copy_from_slice(&crc.to_le_bytes());
         bytes
+    }
+
+    pub(crate) fn store(&self, disk: &dyn Disk) -> io::Result<()> {
+        let write = |file: &dyn DiskFile| file.write_at(0, &self.write()).and_then(|()| file.sync());
+        if disk.open(Self::FILE).is_ok_and(|file| write(&*file).is_ok()) {
+            return Ok(());
+        }
+        // It is not there, or lies where the disk does not take it any more: then in another place.
+        write(&*disk.create(Self::FILE)?)?;
+        disk.sync_names()
     }
 
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
@@ -263,6 +290,7 @@ mod tests {
             flags: FIRST | MEMORY,
             length: 77,
             sequence: 1 << 40,
+            life: 7,
             synced: 12,
             bucket: BucketId(9),
             previous: 11,
@@ -272,7 +300,7 @@ mod tests {
 
     fn segment() -> SegmentHead {
         let boot = boot("4e2b6f3c-0d9f-4c55-9c2e-0a3f6d1b7a10");
-        SegmentHead { journal: 5, ordinal: 6, first: 100, follows: 90, synced: 80, oldest: 2, boot }
+        SegmentHead { journal: 5, ordinal: 6, first: 100, follows: 90, synced: 80, oldest: 2, life: 7, boot }
     }
 
     #[test]
@@ -295,13 +323,13 @@ mod tests {
         segment().write(&mut bytes);
         assert_eq!(bytes.len() as u64, SEGMENT_HEAD);
         assert_eq!(SegmentHead::read(&bytes), Ok((segment(), false)));
-        for at in [20, 540] {
+        for at in [20, SECOND_COPY + 28] {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
             assert_eq!(SegmentHead::read(&damaged), Ok((segment(), true)));
         }
         bytes[20] ^= 1;
-        bytes[540] ^= 1;
+        bytes[SECOND_COPY + 28] ^= 1;
         assert_eq!(SegmentHead::read(&bytes), Err(HeadProblem::None));
     }
 
@@ -309,12 +337,18 @@ mod tests {
     fn another_format_is_named() {
         let mut bytes = Vec::new();
         segment().write(&mut bytes);
-        for copy in [0, SECTOR] {
+        for copy in [0, SECOND_COPY] {
             bytes[copy + 8] = 9;
-            let crc = crc32c(&bytes[copy..copy + 104]);
-            bytes[copy + 104..copy + 108].copy_from_slice(&crc.to_le_bytes());
+            let crc = crc32c(&bytes[copy..copy + CHECKED]);
+            bytes[copy + CHECKED..copy + CHECKED + 4].copy_from_slice(&crc.to_le_bytes());
         }
         assert_eq!(SegmentHead::read(&bytes), Err(HeadProblem::Version(9)));
+        // One copy is damaged: the other one still says that the file is not ours to overwrite.
+        for copy in [0, SECOND_COPY] {
+            let mut damaged = bytes.clone();
+            damaged[copy + 20] ^= 1;
+            assert_eq!(SegmentHead::read(&damaged), Err(HeadProblem::Version(9)));
+        }
     }
 
     #[test]

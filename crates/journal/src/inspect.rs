@@ -73,13 +73,13 @@ pub fn inspect(data: &Path) -> Result<Inspection, OpenError> {
 }
 
 pub fn inspect_on(disk: &dyn Disk) -> Result<Inspection, OpenError> {
-    let mut scan = scan::scan(disk, &mut |_| {})?;
+    let mut scan = scan::scan(disk, None, &mut |_| {})?;
     let boot = scan.segments.last().map_or([0; 40], |segment| segment.head.boot);
-    let recovered = recover(disk, &mut scan, &boot);
+    let recovered = recover(disk, &mut scan, &boot, false);
     Ok(Inspection {
         format: crate::frame::FORMAT,
         segments: segments(&scan),
-        free_segments: scan.free.iter().map(|(name, _)| name.clone()).collect(),
+        free_segments: scan.free.iter().map(|free| free.name.clone()).collect(),
         last_sequence: scan.last,
         synced: scan.synced,
         was_stopped: recovered.was_stopped,

@@ -1,6 +1,6 @@
 //! The journal as lanes see it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
@@ -10,6 +10,7 @@ use node::{BatchId, NodeRecord};
 use crate::Options;
 use crate::content::{self, Encoded};
 use crate::disk::{Disk, Lock};
+use crate::open::FAILED;
 use crate::pen::Pen;
 use crate::queue::{Batch, Queue, State, Stop};
 use crate::tables::TableFiles;
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) queue: Queue,
     pen: Mutex<Pen>,
     pub(crate) counts: Counting,
+    /// The file that says so is still there.
+    pub(crate) had_failed: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -90,10 +93,17 @@ pub struct Refused {
 }
 
 impl Journal {
-    pub(crate) fn new(options: Options, disk: Arc<dyn Disk>, lock: Lock, pen: Pen, tables: TableFiles) -> Self {
+    pub(crate) fn new(
+        options: Options,
+        disk: Arc<dyn Disk>,
+        lock: Lock,
+        pen: Pen,
+        tables: TableFiles,
+        had_failed: bool,
+    ) -> Self {
         let queue = Queue::new(options.queue_batches, options.queue_bytes);
-        let counts = Counting::default();
-        let shared = Shared { options, disk, queue, pen: Mutex::new(pen), counts };
+        let (counts, had_failed) = (Counting::default(), AtomicBool::new(had_failed));
+        let shared = Shared { options, disk, queue, pen: Mutex::new(pen), counts, had_failed };
         Self { shared: Arc::new(shared), writer: Mutex::new(Thread::NotStarted(tables)), lock: Mutex::new(Some(lock)) }
     }
 
@@ -150,6 +160,11 @@ impl Journal {
             Ok(()) => Ok(Outcome::Queued),
             Err((state, records)) => Err(Refused { state, records }),
         }
+    }
+
+    /// Which journal this is: random, made with it. Whoever has one remembers it, for [`Options::number`].
+    pub fn number(&self) -> u64 {
+        self.shared.pen().number()
     }
 
     pub fn state(&self) -> State {
@@ -219,7 +234,11 @@ impl Shared {
              when it is not. Nothing more is written or acknowledged. Stop this process, have the disk checked, and start it \
              again: it recovers what is there, and asks the other members for the rest."
         );
+        // A lane that found all well a moment ago may be on its way to write by itself.
+        self.pen().close_to_lanes();
         self.queue.set_state(State::Failed { why });
+        // As far as that is possible on a disk that fails: whether it was is not to be known.
+        let _ = self.disk.create(FAILED).and_then(|_| self.disk.sync_names());
     }
 
     /// Level memory: a short lock and one write. Not when a file would have to be made, nor for a bucket that is not yet known to
@@ -242,5 +261,42 @@ impl Shared {
                 false
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use blueprint::{BucketId, Index, Member, Position, SlotSet, Term};
+    use phaser::{Image, Record};
+
+    use super::*;
+
+    /// 1. A lane asks whether it may write by itself, and it may. 2. A sync fails. 3. The lane goes on to write.
+    #[test]
+    fn a_lane_that_was_about_to_write_is_stopped_by_a_failure() {
+        let directory = tempfile::tempdir().expect("a place for it");
+        let options = Options { segment_bytes: 8192, ..Options::new("boot") };
+        let (journal, _) = Journal::open(directory.path(), options, &mut |_| {}).expect("it opens");
+        journal.start(|_, _| {});
+        let bucket = BucketId(1);
+        let (me, base) = (Member::new(1, 1), Position::new(1, 0));
+        let found = Record::Found {
+            me,
+            promised: Term(1),
+            base,
+            clock: 0,
+            owned: SlotSet::empty(),
+            image: Image { as_of: Index(0), ..Image::default() },
+        };
+        let commit = || vec![NodeRecord::Bucket { bucket, record: Record::Commit(base) }];
+        let found = vec![NodeRecord::Bucket { bucket, record: found }];
+        journal.write(0, BatchId(1), Durability::Disk, found).expect("it is taken");
+        journal.write(0, BatchId(2), Durability::Memory, commit()).expect("it is taken");
+        journal.sync().expect("all is well");
+        let mut encoded = Encoded::default();
+        commit().iter().for_each(|record| encoded.push(record));
+        assert!(journal.shared.write_directly(&encoded, &commit()));
+        journal.shared.fail("a test", &std::io::Error::other("on purpose"));
+        assert!(!journal.shared.write_directly(&encoded, &commit()), "nothing is reported as written any more");
     }
 }

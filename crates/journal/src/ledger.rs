@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use blueprint::BucketId;
+use blueprint::{BucketId, Incarnation, LaneId};
 use node::{Lost, NodeDurable, NodeRecord};
 use phaser::{Durable, Record};
 
@@ -22,6 +22,10 @@ pub(crate) struct Ledger {
     /// Buckets of which such a thing may be missing, because the operating system restarted (R10). They stay here until a record
     /// says that the replica begins anew, goes by a new name, or somebody who knows better trusts it.
     pub(crate) doubtful: BTreeSet<BucketId>,
+    /// Families of which later epochs may have been acted on than is known, and replicas may have been here that nobody can name,
+    /// because something is damaged. The next epoch of a lane ends it: nothing was here that was named later than that. Up to there,
+    /// the doubt stays (`node.doubted_upto`).
+    pub(crate) in_doubt: BTreeSet<u64>,
 }
 
 /// The records of one bucket.
@@ -59,7 +63,11 @@ impl Ledger {
     /// A record that begins in segment `ordinal` and ends with frame `sequence`; `previous` is what it says came before it.
     pub(crate) fn absorb(&mut self, record: &NodeRecord, ordinal: u64, previous: u64, sequence: u64) {
         match record {
-            NodeRecord::Epoch { .. } => {}
+            NodeRecord::Epoch { lane, epoch } => {
+                if lane.families().filter(|family| self.in_doubt.remove(family)).count() > 0 {
+                    self.node.doubted_upto = self.node.doubted_upto.max(*epoch);
+                }
+            }
             NodeRecord::Erase { bucket } => {
                 self.trails.remove(bucket);
                 self.uneasy.remove(bucket);
@@ -99,6 +107,11 @@ impl Ledger {
         trail.last = sequence;
     }
 
+    /// From now on nobody knows which epochs were acted on.
+    pub(crate) fn doubt_epochs(&mut self) {
+        self.in_doubt = every_family();
+    }
+
     /// The segment that the oldest of all replicas builds on.
     pub(crate) fn oldest(&self) -> Option<u64> {
         self.trails.values().map(|trail| trail.base).min()
@@ -112,6 +125,8 @@ impl Ledger {
         Census {
             oldest,
             epochs: self.node.epochs.clone(),
+            in_doubt: !self.in_doubt.is_empty(),
+            doubted_upto: self.node.doubted_upto,
             buckets: residents.collect(),
             lost: self.node.lost.clone(),
             uneasy: self.uneasy.clone(),
@@ -119,6 +134,10 @@ impl Ledger {
             stopped: false,
         }
     }
+}
+
+fn every_family() -> BTreeSet<u64> {
+    LaneId::ONLY.families().collect()
 }
 
 pub(crate) fn identity(durable: &Durable) -> Lost {
@@ -131,7 +150,8 @@ pub(crate) struct Recovery {
     pub(crate) ledger: Ledger,
     /// What a census called buckets that may turn out to be lost.
     known: BTreeMap<BucketId, Lost>,
-    pub(crate) epochs_in_doubt: bool,
+    /// The last census speaks of epochs in doubt, so that will not be forgotten.
+    pub(crate) is_doubt_said: bool,
     /// A clean stop was read, and nothing after it.
     pub(crate) stopped: bool,
     /// The same, in the segment that is being read: what is missing there can only be the stop's own second copy.
@@ -149,7 +169,7 @@ impl Recovery {
                 trail.continuity = Continuity::Unproven;
             }
         }
-        self.epochs_in_doubt = true;
+        self.ledger.doubt_epochs();
     }
 
     /// A record of this bucket is missing, up to that frame.
@@ -180,7 +200,9 @@ impl Recovery {
         self.ledger.node.epochs = census.epochs.clone();
         self.ledger.uneasy = census.uneasy.clone();
         self.ledger.doubtful = census.doubtful.clone();
-        self.epochs_in_doubt = false;
+        self.ledger.in_doubt = if census.in_doubt { every_family() } else { BTreeSet::new() };
+        self.ledger.node.doubted_upto = census.doubted_upto;
+        self.is_doubt_said = census.in_doubt;
         (self.stopped, self.ended) = (census.stopped, census.stopped);
     }
 
@@ -189,7 +211,16 @@ impl Recovery {
         let doubted = |(bucket, trail): (&BucketId, &Trail)| (trail.continuity != Continuity::Whole).then_some(*bucket);
         let gone: Vec<_> = self.ledger.trails.iter().filter_map(doubted).collect();
         for bucket in &gone {
+            // Not even what it was called is certain: an adoption may be missing, though not of a later name than was acted on; or
+            // a founding, and then nobody knows.
+            if !self.known.contains_key(bucket) && !self.ledger.node.replicas.contains_key(bucket) {
+                self.ledger.doubt_epochs();
+            }
             self.lose(*bucket);
+            let acted_on = self.ledger.node.epochs.get(&bucket.family()).copied().unwrap_or_default();
+            if let Some(lost) = self.ledger.node.lost.get_mut(bucket) {
+                lost.incarnation = lost.incarnation.max(Incarnation(acted_on.0));
+            }
         }
         gone
     }
@@ -200,7 +231,7 @@ impl Recovery {
         let held = self.ledger.node.replicas.remove(&bucket).as_ref().map(identity);
         // The later name counts: an adoption may be what is missing.
         let known = self.known.get(&bucket).copied();
-        let unknown = Lost { incarnation: blueprint::Incarnation(0), origin: blueprint::Position::default() };
+        let unknown = Lost { incarnation: Incarnation(0), origin: blueprint::Position::default() };
         let lost = held.into_iter().chain(known).max_by_key(|lost| lost.incarnation).unwrap_or(unknown);
         self.ledger.node.lost.entry(bucket).or_insert(lost);
     }

@@ -110,8 +110,10 @@ impl fmt::Display for Note {
             ),
             Self::EpochsInDoubt => write!(
                 f,
-                "the newest epoch of the blueprint that this node acted on may be newer than what could be read. The node \
-                 reads the blueprint afresh before it erases anything, so nothing needs to be done."
+                "it cannot be told any more up to which epoch of the blueprint this node acted, nor which replicas were here. So \
+                 nothing here proves that a replica never was: the node asks the meta group for the newest blueprint before it \
+                 follows any, and whatever that names and is not here counts as lost. It returns from the other members; where \
+                 there are none, somebody has to decide. Have the disk checked."
             ),
             Self::Doubtful { buckets } => {
                 write!(

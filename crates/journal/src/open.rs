@@ -11,6 +11,7 @@ use blueprint::BucketId;
 use node::NodeDurable;
 
 use crate::disk::{Directory, Disk};
+use crate::frame::Newest;
 use crate::journal::Journal;
 use crate::notes::Note;
 use crate::pen::{Beginning, Blank, InUse, Pen};
@@ -20,12 +21,12 @@ use crate::{frame, ledger};
 
 /// The directory under a node's data directory.
 pub(crate) const DIRECTORY: &str = "journal";
-const LEAST_SEGMENT: u64 = 4096;
+const LEAST_SEGMENT: u64 = 8192;
 const MOST_SEGMENT: u64 = 1 << 31;
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The size of a segment. From 4 KiB (which is for tests: every segment begins with a list of all buckets) to 2 GiB.
+    /// The size of a segment. From 8 KiB (which is for tests: every segment begins with a list of all buckets) to 2 GiB.
     pub segment_bytes: u64,
     /// Segments in use before the oldest is cleaned; more, if what is alive needs them.
     pub segments: usize,
@@ -41,6 +42,8 @@ pub struct Options {
     pub queue_bytes: u64,
     /// Names this run of the operating system: `/proc/sys/kernel/random/boot_id`.
     pub boot_id: String,
+    /// The [`Journal::number`] of the journal that must be here, once there was one: its absence is no fresh start.
+    pub number: Option<u64>,
 }
 
 impl Options {
@@ -61,6 +64,7 @@ impl Options {
             queue_batches: 4096,
             queue_bytes: 256 << 20,
             boot_id: boot_id.to_owned(),
+            number: None,
         }
     }
 }
@@ -106,6 +110,19 @@ pub enum OpenError {
          back where it came from."
     )]
     Mixed { file: String },
+    #[error(
+        "the journal of this node is not there: it was removed, or its disk is not mounted. Without it the node would forget what it \
+         promised and acknowledge what it does not have, so it does not start. Mount or restore the directory \"journal\" as it was. If \
+         it is gone for good, so is this node: move its whole data directory away, and let a new node join in its place."
+    )]
+    Gone,
+    #[error(
+        "the journal that is here belongs to another node, or to an earlier one in this place (its number is {found}, and not \
+         {expected}). With it the node would forget what it promised, so it does not start. Nothing was changed. Put the directory \
+         \"journal\" of this node back. If it is gone for good, so is this node: move its whole data directory away, and let a new \
+         node join in its place."
+    )]
+    Another { found: u64, expected: u64 },
     #[error("the setting {name} is {value}, which cannot work: {why}.")]
     Setting { name: &'static str, value: u64, why: &'static str },
     #[error(
@@ -138,21 +155,29 @@ impl Journal {
     ) -> Result<(Self, Recovered), OpenError> {
         check(&options)?;
         let lock = disk.lock().map_err(io_error("lock the journal's directory"))?.ok_or(OpenError::InUse)?;
-        let mut scan = scan::scan(&*disk, progress)?;
-        let recovered = recover(&*disk, &mut scan, &frame::boot(&options.boot_id));
+        let mut scan = scan::scan(&*disk, options.number, progress)?;
+        let number = number(&scan, options.number)?;
+        let has_failed = has_failed(&*disk)?;
+        let recovered = recover(&*disk, &mut scan, &frame::boot(&options.boot_id), has_failed);
         scan::settle_on_disk(&scan).map_err(io_error("sync the end of the journal"))?;
         let mut tables = TableFiles::new(disk.clone());
         remove_unreferenced(&*disk, &scan)?;
         for (bucket, durable) in &scan.recovery.ledger.node.replicas {
             tables.adopt(*bucket, durable).map_err(io_error("open a checkpoint"))?;
         }
-        let blanks = blanks(&*disk, &scan, options.segment_bytes)?;
+        let blanks = if scan.has_news { VecDeque::new() } else { blanks(&*disk, &scan, options.segment_bytes)? };
+        if scan.journal.is_none() {
+            // Whoever remembers the number must find it again, also if nothing is ever written.
+            let newest = Newest { journal: number, ordinal: 0, synced: 0 };
+            newest.store(&*disk).map_err(io_error("give the journal its number"))?;
+        }
         // A process that was killed may have made a file and not come to make its name last; it would be written to, and synced, and
         // gone after a power cut.
         disk.sync_names().map_err(io_error("sync the journal's directory"))?;
         let in_use = scan.segments.iter().map(|segment| InUse {
             ordinal: segment.head.ordinal,
             size: segment.size,
+            is_sound: segment.unreadable.is_empty(),
             blank: Blank { name: segment.name.clone(), file: segment.file.clone() },
         });
         let mut ledger = scan.recovery.ledger;
@@ -161,20 +186,44 @@ impl Journal {
             ledger,
             segments: in_use.collect(),
             blanks,
-            journal: scan.journal.unwrap_or_else(|| RandomState::new().hash_one(std::process::id())),
+            journal: number,
+            life: random(),
             next_ordinal: scan.next_ordinal,
             next_sequence: scan.next_sequence,
             last: scan.last,
         };
         let pen = Pen::new(&options, beginning);
-        Ok((Self::new(options, disk, lock, pen, tables), recovered))
+        Ok((Self::new(options, disk, lock, pen, tables, has_failed), recovered))
     }
+}
+
+fn random() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}
+
+/// Which journal this is: a new one, unless there is one, or should be.
+fn number(scan: &Scan, expected: Option<u64>) -> Result<u64, OpenError> {
+    match (scan.journal, expected) {
+        (Some(found), Some(expected)) if found != expected => Err(OpenError::Another { found, expected }),
+        (None, Some(_)) if scan.is_vacant => Err(OpenError::Gone),
+        (Some(number), _) | (None, Some(number)) => Ok(number), // damaged beyond recognition, and still the one
+        (None, None) => Ok(random() >> 1), // other programs read it, and some of them know no larger ones
+    }
+}
+
+/// A journal that failed leaves this file. What the operating system was told to write then may be gone from its memory too, and after a
+/// failed sync nobody says so: for level memory that is as bad as a restart of the operating system.
+pub(crate) const FAILED: &str = "failed";
+
+fn has_failed(disk: &dyn Disk) -> Result<bool, OpenError> {
+    let names = disk.names().map_err(io_error("list the files of the journal"))?;
+    Ok(names.iter().any(|name| name == FAILED))
 }
 
 fn check(options: &Options) -> Result<(), OpenError> {
     let refuse = |name, value, why| Err(OpenError::Setting { name, value, why });
     if !(LEAST_SEGMENT..=MOST_SEGMENT).contains(&options.segment_bytes) || !options.segment_bytes.is_multiple_of(4096) {
-        return refuse("segment_bytes", options.segment_bytes, "it must be a multiple of 4096, up to 2 GiB");
+        return refuse("segment_bytes", options.segment_bytes, "it must be a multiple of 4096, from 8192 up to 2 GiB");
     }
     if options.queue_batches == 0 || options.queue_bytes == 0 {
         return refuse("queue_batches or queue_bytes", 0, "with an empty queue nothing could ever be written");
@@ -183,16 +232,17 @@ fn check(options: &Options) -> Result<(), OpenError> {
 }
 
 /// Tables are read, and whoever cannot be made whole is lost. For `inspect` too: changes nothing on disk.
-pub(crate) fn recover(disk: &dyn Disk, scan: &mut Scan, boot: &frame::Boot) -> Recovered {
+pub(crate) fn recover(disk: &dyn Disk, scan: &mut Scan, boot: &frame::Boot, has_failed: bool) -> Recovered {
     let (tables, table_bytes_read) = load_tables(disk, scan);
     let mut node = scan.recovery.ledger.node.clone();
+    node.epochs_in_doubt = !scan.recovery.ledger.in_doubt.is_empty();
     for (bucket, durable) in &mut node.replicas {
         durable.tables = tables.get(bucket).cloned().unwrap_or_default();
     }
     let was_stopped = scan.recovery.stopped || scan.segments.is_empty();
     let restarted = scan.segments.last().is_some_and(|segment| segment.head.boot != *boot);
     let ledger = &mut scan.recovery.ledger;
-    if restarted && !was_stopped {
+    if (restarted || has_failed) && !was_stopped {
         ledger.doubtful.extend(ledger.uneasy.iter().copied());
     }
     ledger.doubtful.retain(|bucket| ledger.node.replicas.contains_key(bucket));
@@ -236,21 +286,24 @@ fn remove_unreferenced(disk: &dyn Disk, scan: &Scan) -> Result<(), OpenError> {
         generations.into_iter().map(move |generation| tables::file_name(bucket, generation))
     };
     let referenced: BTreeSet<String> = node.replicas.iter().flat_map(of).collect();
+    // Without any segment nobody can tell what was referred to, nor which replicas there were while that is in doubt.
+    if scan.segments.is_empty() || !scan.recovery.ledger.in_doubt.is_empty() {
+        return Ok(());
+    }
     for name in disk.names().map_err(io_error("list the files of the journal"))? {
         let Some(bucket) = tables::bucket_of(&name) else { continue };
-        // Without any segment nobody can tell what was referred to.
-        if !referenced.contains(&name) && !node.lost.contains_key(&bucket) && scan.journal.is_some() {
+        if !referenced.contains(&name) && !node.lost.contains_key(&bucket) {
             disk.remove(&name).map_err(io_error(&format!("remove {name}")))?;
         }
     }
     Ok(())
 }
 
-/// Free segments of the size that is wanted now; the others go.
+/// Free segments of the size that is wanted now; the others go, and those that the disk does not give back.
 fn blanks(disk: &dyn Disk, scan: &Scan, size: u64) -> Result<VecDeque<Blank>, OpenError> {
     let mut blanks = VecDeque::new();
-    for (name, length) in &scan.free {
-        if *length == size {
+    for scan::Free { name, size: length, is_sound } in &scan.free {
+        if *length == size && *is_sound {
             let file = disk.open(name).map_err(io_error(&format!("open {name}")))?;
             blanks.push_back(Blank { name: name.clone(), file });
         } else {

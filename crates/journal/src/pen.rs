@@ -29,6 +29,8 @@ pub(crate) struct Blank {
 pub(crate) struct InUse {
     pub(crate) ordinal: u64,
     pub(crate) size: u64,
+    /// The disk gave back all of it: it may be overwritten one day.
+    pub(crate) is_sound: bool,
     pub(crate) blank: Blank,
 }
 
@@ -43,6 +45,7 @@ pub(crate) struct Pen {
     census_every: u64,
     journal: u64,
     salt: u32,
+    life: u64,
     boot: frame::Boot,
     next_ordinal: u64,
     next_sequence: u64,
@@ -70,6 +73,7 @@ pub(crate) struct Beginning {
     pub(crate) segments: VecDeque<InUse>,
     pub(crate) blanks: VecDeque<Blank>,
     pub(crate) journal: u64,
+    pub(crate) life: u64,
     pub(crate) next_ordinal: u64,
     pub(crate) next_sequence: u64,
     pub(crate) last: u64,
@@ -77,7 +81,7 @@ pub(crate) struct Beginning {
 
 impl Pen {
     pub(crate) fn new(options: &Options, beginning: Beginning) -> Self {
-        let Beginning { ledger, segments, blanks, journal, next_ordinal, next_sequence, last } = beginning;
+        let Beginning { ledger, segments, blanks, journal, life, next_ordinal, next_sequence, last } = beginning;
         let oldest = segments.front().map_or(next_ordinal, |segment| segment.ordinal);
         Self {
             ledger,
@@ -88,6 +92,7 @@ impl Pen {
             census_every: options.census_every,
             journal,
             salt: frame::salt(journal),
+            life,
             boot: frame::boot(&options.boot_id),
             next_ordinal,
             next_sequence,
@@ -134,13 +139,13 @@ impl Pen {
 
     /// At most.
     fn census_bytes(&self) -> u64 {
-        let Ledger { node, trails, uneasy, doubtful } = &self.ledger;
+        let Ledger { node, trails, uneasy, doubtful, in_doubt: _ } = &self.ledger;
         let residents = (trails.len() + node.lost.len()) as u64 * Census::RESIDENT;
         let mentions = (uneasy.len() + doubtful.len()) as u64 * Census::MENTION;
         residents + mentions + node.epochs.len() as u64 * Census::EPOCH + HEAD as u64 + 64
     }
 
-    fn room(&self) -> u64 {
+    pub(crate) fn room(&self) -> u64 {
         match self.segments.back() {
             Some(segment) if self.is_begun => segment.size - self.position(),
             _ => 0,
@@ -149,6 +154,14 @@ impl Pen {
 
     fn position(&self) -> u64 {
         self.at + self.buffer.len() as u64
+    }
+
+    /// The first segment of this life, with its header and census and nothing else. Once that is synced, records may follow. If they
+    /// came along with it, a power cut could leave them without the header: 1. nobody could tell an end that was never synced from
+    /// damage; 2. the next life would give their numbers again.
+    pub(crate) fn begin(&mut self) -> io::Result<()> {
+        self.roll()?;
+        self.flush()
     }
 
     /// Takes these records, for which there must be room. They are written with the next [`Pen::flush`].
@@ -164,7 +177,10 @@ impl Pen {
             if is_memory && item.bucket != NODE {
                 self.ledger.uneasy.insert(item.bucket); // first, as when it is read: an erase ends it
             }
+            // When the last of the epochs is certain again, a census says so: those that say otherwise speak of all of them.
+            let was_in_doubt = !self.ledger.in_doubt.is_empty();
             self.ledger.absorb(record, ordinal, previous, sequence);
+            self.owes_census |= was_in_doubt && self.ledger.in_doubt.is_empty();
         }
         // Who was founded is listed at once: or damage to that one record would make it unknown rather than lost.
         let is_founding =
@@ -231,6 +247,11 @@ impl Pen {
         self.owes_census |= self.ledger.doubtful.remove(&bucket);
     }
 
+    /// Nobody may write by itself any more: what was reported as written then could not even be put in doubt.
+    pub(crate) fn close_to_lanes(&mut self) {
+        self.ledger.uneasy.clear();
+    }
+
     /// Is something to be said that no record says?
     pub(crate) fn owes_census(&self) -> bool {
         self.owes_census
@@ -238,6 +259,10 @@ impl Pen {
 
     pub(crate) fn room_for_census(&self, count: u64) -> bool {
         self.has_room(count * self.census_bytes() + 2 * LEAST_ROOM, 0)
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.journal
     }
 
     pub(crate) fn is_begun(&self) -> bool {
@@ -321,6 +346,7 @@ impl Pen {
             flags,
             length: u32::try_from(payload.len()).expect("a segment is smaller than that"),
             sequence,
+            life: self.life,
             synced: self.synced,
             bucket,
             previous,
@@ -347,9 +373,10 @@ impl Pen {
             follows: self.last,
             synced: self.synced,
             oldest: self.oldest,
+            life: self.life,
             boot: self.boot,
         };
-        self.segments.push_back(InUse { ordinal: self.next_ordinal, size: self.segment_bytes, blank });
+        self.segments.push_back(InUse { ordinal: self.next_ordinal, size: self.segment_bytes, is_sound: true, blank });
         self.next_ordinal += 1;
         self.is_begun = true;
         self.at = 0;

@@ -4,6 +4,7 @@
 //! the journal ends before it, whatever can be read behind it. Something missing at or below S was there once: it is damage, and reading
 //! goes on behind it, with doubt about every bucket until a later record proves that nothing of it is missing.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::disk::{Disk, DiskFile};
 use crate::frame::{self, HEAD, Head, HeadProblem, Kind, LEAST_ROOM, MEMORY, NODE, Newest, SEGMENT_HEAD, SegmentHead};
 use crate::ledger::Recovery;
 use crate::notes::Note;
-use crate::{OpenError, Progress};
+use crate::{OpenError, Progress, tables};
 
 pub(crate) const SEGMENT_SUFFIX: &str = ".segment";
 
@@ -30,6 +31,17 @@ pub(crate) struct Segment {
     /// The last frame that counts; one less than the first if none does.
     pub(crate) last: u64,
     pub(crate) frames: u64,
+    /// Blocks that the disk did not give back.
+    pub(crate) unreadable: BTreeSet<u64>,
+}
+
+/// A segment's file that is not needed.
+#[derive(Clone, Debug)]
+pub(crate) struct Free {
+    pub(crate) name: String,
+    pub(crate) size: u64,
+    /// The disk gave back all of it that was looked at.
+    pub(crate) is_sound: bool,
 }
 
 #[derive(Debug)]
@@ -39,8 +51,13 @@ pub(crate) struct Scan {
     /// Segments that count, oldest first.
     pub(crate) segments: Vec<Segment>,
     /// Files of segments that do not.
-    pub(crate) free: Vec<(String, u64)>,
+    pub(crate) free: Vec<Free>,
+    /// Whose files these are, if they say so.
     pub(crate) journal: Option<u64>,
+    /// There is nothing here, and no sign that there ever was.
+    pub(crate) is_vacant: bool,
+    /// Something is missing of which no census speaks yet: what proves it must not be overwritten before one does.
+    pub(crate) has_news: bool,
     /// The last frame that counts; all records up to it are complete.
     pub(crate) last: u64,
     pub(crate) synced: u64,
@@ -69,8 +86,13 @@ struct Pending {
     payload: Vec<u8>,
 }
 
-pub(crate) fn scan(disk: &dyn Disk, progress: &mut dyn FnMut(Progress)) -> Result<Scan, OpenError> {
-    let mut reader = Reader::open(disk)?;
+/// `expected` is the journal that should be here, for when nothing that can be read says which it is.
+pub(crate) fn scan(
+    disk: &dyn Disk,
+    expected: Option<u64>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Scan, OpenError> {
+    let mut reader = Reader::open(disk, expected)?;
     let total: u64 = reader.segments.iter().map(|segment| segment.size).sum();
     let mut done = Progress { segments_read: 0, segments: reader.segments.len() as u64, bytes_read: 0, bytes: total };
     progress(done);
@@ -90,8 +112,13 @@ struct Reader {
     segments: Vec<Segment>,
     /// The last number in each of them that counts.
     limits: Vec<u64>,
+    /// Files without a readable header, also those that never had one.
     headless: Vec<(String, Arc<dyn DiskFile>, u64)>,
-    free: Vec<(String, u64)>,
+    free: Vec<Free>,
+    /// Not a single segment has a readable header.
+    is_headless: bool,
+    /// There are checkpoints.
+    has_tables: bool,
     journal: Option<u64>,
     salt: u32,
     next_ordinal: u64,
@@ -115,39 +142,41 @@ struct Reader {
 }
 
 impl Reader {
-    fn open(disk: &dyn Disk) -> Result<Self, OpenError> {
+    fn open(disk: &dyn Disk, expected: Option<u64>) -> Result<Self, OpenError> {
         let failed = |what: &str| {
             let what = what.to_owned();
             move |error| OpenError::Io { what, error }
         };
         let mut notes = Vec::new();
-        let (mut segments, mut headless, mut free) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut segments, mut headless, mut has_tables) = (Vec::new(), Vec::new(), false);
         for name in disk.names().map_err(failed("list the files of the journal"))? {
+            has_tables |= tables::bucket_of(&name).is_some();
             if !name.ends_with(SEGMENT_SUFFIX) {
                 continue;
             }
             let file = disk.open(&name).map_err(failed(&format!("open {name}")))?;
             let size = file.size().map_err(failed(&format!("ask the size of {name}")))?;
-            let mut bytes = vec![0; SEGMENT_HEAD.min(size) as usize];
-            let readable = file.read_at(0, &mut bytes).is_ok();
+            let (bytes, unreadable) = read_all(&*file, SEGMENT_HEAD.min(size));
             match SegmentHead::read(&bytes) {
                 Ok((head, damaged)) => {
                     if damaged {
                         notes.push(Note::HeaderCopy { file: name.clone() });
                     }
                     let last = head.first.saturating_sub(1);
-                    segments.push(Segment { name, file, size, head, end: SEGMENT_HEAD, last, frames: 0 });
+                    segments.push(Segment { name, file, size, head, end: SEGMENT_HEAD, last, frames: 0, unreadable });
                 }
                 Err(HeadProblem::Version(version)) => return Err(OpenError::Version { file: name, version }),
-                Err(HeadProblem::None) if readable && bytes.iter().all(|byte| *byte == 0) => free.push((name, size)),
                 Err(HeadProblem::None) => headless.push((name, file, size)),
             }
         }
         segments.sort_by_key(|segment| segment.head.ordinal);
+        let newest = read_newest(disk);
         let journal = segments.last().map(|segment| segment.head.journal);
         if let Some(stranger) = segments.iter().find(|segment| Some(segment.head.journal) != journal) {
             return Err(OpenError::Mixed { file: stranger.name.clone() });
         }
+        let is_headless = journal.is_none();
+        let journal = journal.or(newest.map(|newest| newest.journal));
         let oldest = segments.iter().map(|segment| segment.head.oldest).max().unwrap_or_default();
         let next_ordinal = segments.last().map_or(1, |segment| segment.head.ordinal + 1);
         let first = segments.iter().map(|segment| segment.head.first).max().unwrap_or(1);
@@ -156,9 +185,11 @@ impl Reader {
             segments: Vec::new(),
             limits: Vec::new(),
             headless,
-            free,
+            free: Vec::new(),
+            is_headless,
+            has_tables,
             journal,
-            salt: journal.map_or(0, frame::salt),
+            salt: journal.or(expected).map_or(0, frame::salt),
             next_ordinal,
             next_sequence: first + bytes / HEAD as u64 + 1,
             recovery: Recovery::default(),
@@ -170,7 +201,7 @@ impl Reader {
             highest_mark: None,
             oldest,
             read: 0,
-            newest: read_newest(disk).filter(|newest| journal.is_none_or(|journal| journal == newest.journal)),
+            newest: newest.filter(|newest| journal == Some(newest.journal)),
         };
         reader.choose(segments);
         Ok(reader)
@@ -183,7 +214,7 @@ impl Reader {
             let head = &segment.head;
             let (first, follows) = (head.first, head.follows);
             if head.ordinal < self.oldest || first > limit {
-                self.free.push((segment.name, segment.size));
+                self.free.push(segment.into_free());
             } else {
                 self.segments.push(segment);
                 self.limits.push(limit);
@@ -213,10 +244,12 @@ impl Reader {
         self.recovery.ended = false;
         self.synced = self.synced.max(head.synced);
         let (bytes, unreadable) = read_all(&*self.segments[at].file, self.segments[at].size);
-        if unreadable > 0 {
-            self.notes.push(Note::Unreadable { file: self.segments[at].name.clone(), blocks: unreadable });
+        if !unreadable.is_empty() {
+            let blocks = unreadable.len() as u64;
+            self.notes.push(Note::Unreadable { file: self.segments[at].name.clone(), blocks });
         }
-        let (found, limit) = (parse(self.salt, &bytes, head.first, self.limits[at]), self.limits[at]);
+        self.segments[at].unreadable = unreadable;
+        let (found, limit) = (parse(self.salt, &bytes, &head, self.limits[at]), self.limits[at]);
         for (i, frame) in found.iter().enumerate() {
             let sequence = frame.head.sequence;
             let (rest, dropped) = (&found[i..], (found.len() - i) as u64);
@@ -281,7 +314,7 @@ impl Reader {
         let mut mark = rest.iter().map(|frame| frame.head.synced).fold(known, u64::max);
         for (segment, limit) in self.segments[from..].iter().zip(&self.limits[from..]) {
             let (bytes, _) = read_all(&*segment.file, segment.size);
-            let found = parse(self.salt, &bytes, segment.head.first, *limit);
+            let found = parse(self.salt, &bytes, &segment.head, *limit);
             mark = found.iter().map(|frame| frame.head.synced).fold(mark.max(segment.head.synced), u64::max);
         }
         mark
@@ -346,7 +379,7 @@ impl Reader {
         }
         match head.kind {
             Kind::Census | Kind::Mark => {}
-            Kind::Epoch => self.recovery.epochs_in_doubt = true,
+            Kind::Epoch => self.recovery.ledger.doubt_epochs(),
             Kind::Record | Kind::Erase | Kind::Carry => self.recovery.on_missing(head.bucket, head.sequence),
         }
     }
@@ -356,7 +389,7 @@ impl Reader {
             // Its checksum is right and it makes no sense: as good as damaged.
             self.notes.push(Note::Damaged { segment: ordinal, after: sequence - 1, next: sequence });
             match kind {
-                Kind::Census | Kind::Epoch | Kind::Mark => self.recovery.epochs_in_doubt = true,
+                Kind::Census | Kind::Epoch | Kind::Mark => self.recovery.ledger.doubt_epochs(),
                 Kind::Record | Kind::Erase | Kind::Carry => self.recovery.on_missing(bucket, sequence),
             }
             return;
@@ -376,23 +409,30 @@ impl Reader {
     }
 
     fn finish(mut self) -> Scan {
-        self.look_at_headless();
+        let is_any_used = self.look_at_headless();
         self.look_for_newest();
+        let was_begun = is_any_used || self.has_tables || self.newest.is_some_and(|newest| newest.ordinal > 0);
+        if self.is_headless && was_begun {
+            // There was a journal, and nothing of it can be read.
+            self.recovery.ledger.doubt_epochs();
+        }
         // Records whose rest did not make it are void, and so is whatever stands between their parts.
         let last = self.pending.as_ref().map_or(self.last, |pending| pending.first - 1);
         let oldest = self.oldest;
         self.notes.retain(|note| note.segment().is_none_or(|segment| segment >= oldest));
-        for bucket in self.recovery.settle() {
-            self.notes.push(Note::ReplicaLost { bucket });
-        }
-        if self.recovery.epochs_in_doubt {
+        let gone = self.recovery.settle();
+        self.notes.extend(gone.iter().map(|bucket| Note::ReplicaLost { bucket: *bucket }));
+        let is_in_doubt = !self.recovery.ledger.in_doubt.is_empty();
+        if is_in_doubt {
             self.notes.push(Note::EpochsInDoubt);
         }
         // A segment at the end without a single frame is as good as not begun.
         let used = self.segments[..self.read].iter().rposition(|segment| segment.frames > 0).map_or(0, |at| at + 1);
         let unread = self.segments.split_off(used);
-        self.free.extend(unread.into_iter().map(|segment| (segment.name, segment.size)));
+        self.free.extend(unread.into_iter().map(Segment::into_free));
         Scan {
+            has_news: !gone.is_empty() || is_in_doubt && !self.recovery.is_doubt_said,
+            is_vacant: self.is_headless && !was_begun && self.newest.is_none(),
             recovery: self.recovery,
             notes: self.notes,
             segments: self.segments,
@@ -416,40 +456,60 @@ impl Reader {
         self.next_sequence = self.next_sequence.max(newest.synced + 1);
     }
 
-    /// Files without a readable header: was one of them the end of the journal?
-    fn look_at_headless(&mut self) {
+    /// Files without a readable header: was one of them the end of the journal? Says whether any of them was ever written to, apart
+    /// from the beginning of a life: that is synced before anything follows it, so without a header nothing did.
+    fn look_at_headless(&mut self) -> bool {
+        let mut is_any_used = false;
         for (name, file, size) in std::mem::take(&mut self.headless) {
-            let (bytes, _) = read_all(&*file, size);
-            let beyond: Vec<_> = (SEGMENT_HEAD as usize..bytes.len())
-                .step_by(8)
-                .filter_map(|at| Head::read(self.salt, &bytes[at..]))
-                .filter(|head| head.sequence > self.last)
-                .collect();
+            let (bytes, unreadable) = read_all(&*file, size);
+            let is_sound = unreadable.is_empty();
+            if is_sound && bytes.iter().all(|byte| *byte == 0) {
+                self.free.push(Free { name, size, is_sound });
+                continue;
+            }
+            let frames = || (0..bytes.len()).step_by(8).filter_map(|at| Head::read(self.salt, &bytes[at..]));
+            let is_beginning = frames().next().is_some() && frames().all(|head| head.kind == Kind::Census);
+            let is_used = !is_sound || !is_beginning;
+            let beyond: Vec<_> = frames().filter(|head| head.sequence > self.last).collect();
             let first = beyond.iter().map(|head| head.sequence).min();
             let mark = beyond.iter().map(|head| head.synced).max().unwrap_or_default();
-            if first.is_some_and(|first| mark >= first) {
+            // What the disk does not give back may be the end of the journal; the file `newest` would know.
+            let may_be_end = !is_sound && self.newest.is_none();
+            if first.is_some_and(|first| mark >= first) || may_be_end || self.is_headless && is_used {
                 self.notes.push(Note::Header { file: name.clone() });
                 self.recovery.on_gap();
-            } else if first.is_some() || self.journal.is_none() {
+            } else if first.is_some() {
                 let segment = self.segments.last().map_or(0, |segment| segment.head.ordinal + 1);
                 self.notes.push(Note::TornTail { segment, after: self.last, dropped: beyond.len() as u64 });
             }
             let highest = beyond.iter().map(|head| head.sequence + 1).max().unwrap_or_default();
             self.next_sequence = self.next_sequence.max(highest + size / HEAD as u64);
-            self.free.push((name, size));
+            self.free.push(Free { name, size, is_sound });
+            is_any_used |= is_used;
         }
+        is_any_used
     }
 }
 
-/// All frames of a segment with rising numbers from `first` to `limit`, also behind what is unreadable.
-fn parse(salt: u32, bytes: &[u8], first: u64, limit: u64) -> Vec<Found> {
+impl Segment {
+    fn into_free(self) -> Free {
+        Free { name: self.name, size: self.size, is_sound: self.unreadable.is_empty() }
+    }
+}
+
+/// All frames of a segment with rising numbers up to `limit`, also behind what is unreadable. Those of another life are what was left in
+/// the file: even their numbers may fit, when a header was lost.
+fn parse(salt: u32, bytes: &[u8], segment: &SegmentHead, limit: u64) -> Vec<Found> {
     let mut found = Vec::new();
+    let first = segment.first;
     let (mut at, mut want) = (SEGMENT_HEAD as usize, first);
     while at + HEAD <= bytes.len() {
         // Numbers rise by one: a frame cannot bear one that would not have fitted in before it.
         let most = first + (at - SEGMENT_HEAD as usize) as u64 / HEAD as u64;
         let fits = |head: &Head| {
-            (want..=most).contains(&head.sequence) && at + frame::frame_bytes(head.length as usize) <= bytes.len()
+            head.life == segment.life
+                && (want..=most).contains(&head.sequence)
+                && at + frame::frame_bytes(head.length as usize) <= bytes.len()
         };
         let Some(head) = Head::read(salt, &bytes[at..]).filter(fits) else {
             at += 8;
@@ -477,17 +537,17 @@ fn read_newest(disk: &dyn Disk) -> Option<Newest> {
 /// The size of what a disk loses at once.
 const BLOCK: usize = 4096;
 
-/// Blocks that the disk does not give back read as zeros, and are counted.
-fn read_all(file: &dyn DiskFile, size: u64) -> (Vec<u8>, u64) {
+/// Blocks that the disk does not give back read as zeros, and are named.
+fn read_all(file: &dyn DiskFile, size: u64) -> (Vec<u8>, BTreeSet<u64>) {
     let mut bytes = vec![0; size as usize];
+    let mut unreadable = BTreeSet::new();
     if file.read_at(0, &mut bytes).is_ok() {
-        return (bytes, 0);
+        return (bytes, unreadable);
     }
-    let mut unreadable = 0;
     for (i, block) in bytes.chunks_mut(BLOCK).enumerate() {
         if file.read_at((i * BLOCK) as u64, block).is_err() {
             block.fill(0);
-            unreadable += 1;
+            unreadable.insert(i as u64);
         }
     }
     (bytes, unreadable)
@@ -495,11 +555,19 @@ fn read_all(file: &dyn DiskFile, size: u64) -> (Vec<u8>, u64) {
 
 /// Writes the end of the journal once more and syncs it. What was read may be known to the operating system only; and after a
 /// sync that failed, a sync alone would say yes without writing anything.
+///
+/// Block by block, without those that could not be read before: no record that counts is in one of them.
 pub(crate) fn settle_on_disk(scan: &Scan) -> io::Result<()> {
     for segment in scan.segments.iter().filter(|segment| segment.last > scan.synced) {
-        let mut bytes = vec![0; segment.end as usize];
-        segment.file.read_at(0, &mut bytes)?;
-        segment.file.write_at(0, &bytes)?;
+        let mut block = vec![0; BLOCK];
+        for (i, from) in (0..segment.end).step_by(BLOCK).enumerate() {
+            if segment.unreadable.contains(&(i as u64)) {
+                continue;
+            }
+            let part = &mut block[..(segment.size - from).min(BLOCK as u64) as usize];
+            segment.file.read_at(from, part)?;
+            segment.file.write_at(from, part)?;
+        }
         segment.file.sync()?;
     }
     Ok(())

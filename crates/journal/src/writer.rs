@@ -13,8 +13,8 @@ use node::{BatchId, NodeRecord};
 
 use crate::content::{self, Encoded};
 use crate::disk::Disk;
-use crate::frame::Newest;
 use crate::journal::{OnWritten, Shared};
+use crate::open::FAILED;
 use crate::pen::{Blank, InUse, Pen};
 use crate::queue::{Batch, State, Stop};
 use crate::scan::SEGMENT_SUFFIX;
@@ -111,6 +111,7 @@ impl Writer {
         if batches.is_empty() {
             return Ok(());
         }
+        self.begin()?;
         self.store_tables(batches)?;
         for batch in batches.iter_mut() {
             let encoded = batch.encoded.get_or_insert_with(|| {
@@ -122,8 +123,26 @@ impl Writer {
             self.with_room(encoded.growth, |pen| pen.has_room_for(encoded), append)?;
         }
         self.sync()?;
+        // First: or the disappearance of this segment, with what is reported now, would look like an earlier end.
+        if self.shared.pen().newest().map(|newest| newest.ordinal) != self.newest {
+            self.name_newest()?;
+        }
         self.report(batches);
         self.keep_house(batches)
+    }
+
+    /// The beginning of this life is on disk before anything else of it.
+    fn begin(&mut self) -> Result<(), Trouble> {
+        if self.shared.pen().is_begun() {
+            return Ok(());
+        }
+        self.with_room(0, |pen| pen.room_for_census(1), Pen::begin)?;
+        self.sync()?;
+        if self.shared.had_failed.swap(false, Ordering::Relaxed) {
+            // Whom that put in doubt stands in the census now.
+            self.shared.disk.remove(FAILED).map_err(failed("removing the note of an earlier failure"))?;
+        }
+        Ok(())
     }
 
     fn report(&self, batches: &[Batch]) {
@@ -222,6 +241,7 @@ impl Writer {
     /// What no record says stands in a census; it is synced with whatever comes next.
     fn say_what_is_owed(&mut self) -> Result<(), Trouble> {
         if self.shared.pen().owes_census() {
+            self.begin()?;
             self.with_room(0, |pen| pen.room_for_census(1), Pen::let_go)?;
         }
         Ok(())
@@ -254,17 +274,7 @@ impl Writer {
             let pen = self.shared.pen();
             pen.newest()
         };
-        let write = |newest: Newest| {
-            let disk = &self.shared.disk;
-            let (file, is_new) = match disk.open(Newest::FILE) {
-                Ok(file) => (file, false),
-                Err(_) => (disk.create(Newest::FILE)?, true),
-            };
-            file.write_at(0, &newest.write())?;
-            file.sync()?;
-            if is_new { disk.sync_names() } else { Ok(()) }
-        };
-        match newest.map_or(Ok(()), write) {
+        match newest.map_or(Ok(()), |newest| newest.store(&*self.shared.disk)) {
             Ok(()) => self.newest = newest.map(|newest| newest.ordinal),
             Err(error) if is_full(&error) => {} // only a safeguard: the next group tries again
             Err(error) => return Err(Trouble::Failed { what: "naming the newest segment", error }),
@@ -273,9 +283,6 @@ impl Writer {
     }
 
     fn keep_house(&mut self, batches: &[Batch]) -> Result<(), Trouble> {
-        if self.shared.pen().newest().map(|newest| newest.ordinal) != self.newest {
-            self.name_newest()?;
-        }
         self.drop_tables(batches)?;
         while self.is_too_long() && self.free_oldest()? {}
         self.keep_a_blank();
@@ -289,10 +296,17 @@ impl Writer {
     fn can_squeeze(&self) -> bool {
         let pen = self.shared.pen();
         let Some(oldest) = pen.segments.front().filter(|_| pen.segments.len() > 1) else { return false };
-        let mut encoded = Encoded::default();
-        for (bucket, _) in pen.ledger.trails.iter().filter(|(_, trail)| trail.base <= oldest.ordinal) {
-            encoded.push_carry(*bucket, &pen.ledger.node.replicas[bucket]);
+        let needy = || pen.ledger.trails.iter().filter(|(_, trail)| trail.base <= oldest.ordinal);
+        let needy = || needy().map(|(bucket, _)| (*bucket, &pen.ledger.node.replicas[bucket]));
+        // This is asked after every group while lanes wait for the pen: what certainly does not fit is not encoded.
+        let mut bytes = needy().flat_map(|(_, durable)| durable.log.iter()).map(|entry| body_bytes(&entry.payload));
+        let most = pen.room().min(self.shared.options.segment_bytes / 2);
+        let is_too_much = bytes.try_fold(0, |sum, next| Some(sum + next).filter(|sum| *sum <= most)).is_none();
+        if is_too_much {
+            return false;
         }
+        let mut encoded = Encoded::default();
+        needy().for_each(|(bucket, durable)| encoded.push_carry(bucket, durable));
         encoded.bytes.len() * 2 < self.shared.options.segment_bytes as usize && pen.has_room_for(&encoded)
     }
 
@@ -348,7 +362,8 @@ impl Writer {
     fn recycle(&mut self, segment: InUse) -> Result<(), Trouble> {
         self.shared.counts.recycled.fetch_add(1, Ordering::Relaxed);
         let mut pen = self.shared.pen();
-        if pen.blanks.len() < BLANKS_KEPT && segment.size == self.shared.options.segment_bytes {
+        let is_fit = segment.is_sound && segment.size == self.shared.options.segment_bytes;
+        if pen.blanks.len() < BLANKS_KEPT && is_fit {
             pen.blanks.push_back(segment.blank);
             return Ok(());
         }
@@ -406,7 +421,12 @@ impl Writer {
     }
 
     fn keep_a_blank(&mut self) {
-        if self.making.as_ref().is_some_and(JoinHandle::is_finished) {
+        // Whether there is space must be known while there is still room to make do without.
+        let is_urgent = {
+            let pen = self.shared.pen();
+            pen.blanks.is_empty() && pen.room() < self.shared.options.segment_bytes / 4
+        };
+        if self.making.as_ref().is_some_and(|making| is_urgent || making.is_finished()) {
             drop(self.make_blank()); // if it could not be made, that is known now, and tried again when one is needed
         }
         if !self.shared.pen().blanks.is_empty() {
@@ -448,6 +468,14 @@ fn entry_bytes(payload: &phaser::Payload) -> usize {
     match payload {
         phaser::Payload::Command { body, .. } => body.len() + 32,
         phaser::Payload::Reign | phaser::Payload::Split { .. } => 64,
+    }
+}
+
+/// At least so many, whatever the encoding adds.
+fn body_bytes(payload: &phaser::Payload) -> u64 {
+    match payload {
+        phaser::Payload::Command { body, .. } => body.len() as u64,
+        phaser::Payload::Reign | phaser::Payload::Split { .. } => 0,
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use blueprint::{BucketId, Durability};
-use common::disk::BadDisk;
+use common::disk::{BLOCK, BadDisk};
 use common::history::{Author, Wish, wish};
 use common::{Reports, options};
 use journal::{Journal, Note, Options, Outcome, Recovered};
@@ -163,11 +163,12 @@ proptest! {
         run(&lives);
     }
 
-    /// And then, a bit is flipped.
+    /// And then, a bit is flipped; or a block cannot be read any more.
     #[test]
     fn damage_after_any_life(
         lives in prop::collection::vec(life(), 1..4),
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 20),
+        blocks in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 8),
     ) {
         let (disk, expected) = run(&lives);
         let files: Vec<_> = disk.files().into_iter().filter(|(_, length)| *length > 0).collect();
@@ -180,6 +181,23 @@ proptest! {
             let after = common::recover(&damaged, options());
             let before = journal::inspect_on(&*disk).unwrap();
             check_said(&expected, &after, &format!("bit {bit} of {name}\n{before}"));
+        }
+        for (file, block) in blocks {
+            let (name, length) = &files[file.index(files.len())];
+            let block = block.index(length.div_ceil(BLOCK));
+            let damaged = disk.after_kill();
+            damaged.make_unreadable(name, block);
+            let after = common::recover(&damaged, options());
+            check_said(&expected, &after, &format!("block {block} of {name}"));
+            // It goes on, with what it has.
+            let (journal, again, _) = common::open(&damaged, options());
+            prop_assert_eq!(&again.node, &after.node);
+            journal.write(LANE, BatchId(1), Durability::Disk, vec![common::history::found(77)]).unwrap();
+            journal.sync().unwrap();
+            drop(journal);
+            let mut expected = after.node;
+            expected.absorb(&common::history::found(77));
+            prop_assert_eq!(common::recover(&damaged.after_kill(), options()).node, expected);
         }
     }
 }
@@ -222,5 +240,5 @@ fn check_said(expected: &NodeDurable, after: &Recovered, what: &str) {
         assert!(!(after.node.replicas.contains_key(bucket) && after.node.lost.contains_key(bucket)), "{what}");
     }
     let is_same = expected.epochs == after.node.epochs;
-    assert!(is_same || after.notes.contains(&Note::EpochsInDoubt), "{what}: {:?}", after.notes);
+    assert!(is_same || after.node.epochs_in_doubt, "{what}: {:?}", after.notes);
 }

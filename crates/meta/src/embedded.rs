@@ -4,7 +4,7 @@
 //! outsiders: their log is empty until the leader chooses them, and they ask those who know (`ask`). The leader looks after who
 //! votes (`tend`).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -68,6 +68,13 @@ pub enum JoinError {
     Open(#[from] OpenError),
     #[error("the cluster does not take this node: {0}")]
     Refused(#[from] blueprint::Refusal),
+    #[error(
+        "{me} is a voter of the meta group of cluster {cluster} already, and {} does not know of it: the file was removed, or its disk \
+         is not mounted. Without it the node would vote twice and forget what it accepted, so it does not join again. Put the file \
+         back. If it is gone for good, so is this node: move its whole data directory away, and let a new node join in its place",
+        .path.display()
+    )]
+    Votes { me: NodeId, cluster: ClusterId, path: PathBuf },
     #[error("{by} cannot take this node in: {why}")]
     Unavailable { by: NodeId, why: String },
     #[error(
@@ -147,6 +154,10 @@ impl Embedded {
                 return Err(error);
             }
         };
+        if guide.voters.contains(&me) {
+            store.close().await;
+            return Err(JoinError::Votes { me, cluster, path: path.to_path_buf() });
+        }
         let identity = Identity { cluster, me };
         let kept = match store.put(record::GUIDE, &guide).await {
             Ok(()) => store.put(record::IDENTITY, &identity).await,

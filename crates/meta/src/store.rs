@@ -109,6 +109,9 @@ impl Store {
                 other => OpenError::Disk { path: owned.clone(), source: Box::new(other.into()) },
             })?;
             make_tables(&database).map_err(|fault| opening(&owned, fault))?;
+            // If it was just made, its name too must outlive a power cut: or a voter would come back without its vote.
+            let named = sync_directory_of(&owned).map_err(redb::Error::Io);
+            named.map_err(|error| OpenError::Disk { path: owned.clone(), source: Box::new(error) })?;
             Ok::<_, OpenError>(database)
         });
         let database = opened.await?;
@@ -183,6 +186,11 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
 
 pub(crate) fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, Fault> {
     postcard::from_bytes(bytes).map_err(|error| Fault::Damaged(format!("{what}: {error}")))
+}
+
+fn sync_directory_of(path: &Path) -> std::io::Result<()> {
+    let directory = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::File::open(directory)?.sync_all()
 }
 
 fn make_tables(database: &Database) -> Result<(), Fault> {

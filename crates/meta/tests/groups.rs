@@ -382,6 +382,22 @@ async fn a_file_belongs_to_one_node_of_one_cluster() {
     world.end().await;
 }
 
+/// Its file is gone, and with it its vote and its log. Joining again under its old number it would vote twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_voter_without_its_file_does_not_join_again() {
+    let world = World::with_nodes(Settings::default(), 3).await;
+    let leader = world.any_leader().await;
+    let voter = if leader == 3 { 2 } else { 3 };
+    world.kill(voter).await;
+    std::fs::remove_file(world.path(voter)).expect("it was there");
+    let (path, link, settings) = (world.path(voter), world.link(voter), world.settings.clone());
+    let seeds = vec![NodeId(leader)];
+    let joined = Embedded::join(&path, NodeId(voter), &new_node(voter), seeds, link, settings).await;
+    assert!(matches!(&joined, Err(meta::JoinError::Votes { me, .. }) if *me == NodeId(voter)), "{joined:?}");
+    assert_eq!(Embedded::identity(&path).await.expect("readable"), None, "nothing is kept of it");
+    world.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_that_was_refused_can_be_repeated() {
     let world = World::new(Settings::default());

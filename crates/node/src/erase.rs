@@ -19,7 +19,11 @@ impl<C: Conduct> Lane<C> {
     }
 
     pub(crate) fn on_meta_read(&mut self, now: Instant, id: u64, blueprint: &Arc<Blueprint>, out: &mut Vec<Output>) {
-        match self.asked.remove(&id) {
+        let asked = self.asked.remove(&id);
+        if asked.is_some() {
+            self.end_asking(now, blueprint, out);
+        }
+        match asked {
             Some(Asked::Phaser { bucket, nonce }) => {
                 if let Some(view) = self.view(blueprint, bucket) {
                     self.drive(now, bucket, phaser::Input::Told { nonce, view }, out);
@@ -32,7 +36,7 @@ impl<C: Conduct> Lane<C> {
                 }
                 self.reading.take_if(|r| r.answer.is_some());
             }
-            None => {}
+            Some(Asked::Doubt) | None => {}
         }
         self.on_blueprint(now, blueprint, out);
     }

@@ -14,6 +14,9 @@ impl<C: Conduct> Lane<C> {
     /// the next: the replicas that it names and that never were here come to be; its epoch is written down; its governments
     /// rule. So an epoch below a replica's incarnation proves that this replica never was.
     pub(crate) fn on_blueprint(&mut self, now: Instant, blueprint: &Arc<Blueprint>, out: &mut Vec<Output>) {
+        if self.waits_for_read(blueprint) {
+            return;
+        }
         let older = blueprint.epoch < self.newest() && !C::breaks(Breach::OlderBlueprintAccepted);
         if older || blueprint.epoch == self.blueprint.epoch || blueprint.epoch < self.blueprint.epoch {
             return;
@@ -155,6 +158,7 @@ impl<C: Conduct> Lane<C> {
                 return false; // of the same name, and another
             }
             match registered.government().and_then(|g| g.named(self.node)) {
+                Some(named) if named.incarnation.0 <= self.doubted_upto.0 => return false, // it may be lost, too
                 Some(named) => me = named,
                 None => return false, // its place is elsewhere by now
             }

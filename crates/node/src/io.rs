@@ -283,6 +283,11 @@ pub struct NodeDurable {
     /// Replicas that may lack the end of what they answered (R10): they answered before it was synced, and the operating system
     /// restarted.
     pub doubtful: BTreeSet<BucketId>,
+    /// Something is damaged: later epochs may have been acted on, and replicas may have been here that nobody can name. So an epoch
+    /// below a replica's incarnation proves nothing (R10).
+    pub epochs_in_doubt: bool,
+    /// The same, of replicas that were named up to here, since an earlier damage.
+    pub doubted_upto: Epoch,
 }
 
 /// The part of it that one lane goes on with.
@@ -292,9 +297,11 @@ pub struct LaneDurable {
     pub replicas: BTreeMap<BucketId, Durable>,
     pub lost: BTreeMap<BucketId, Lost>,
     pub doubtful: BTreeSet<BucketId>,
+    pub epochs_in_doubt: bool,
+    pub doubted_upto: Epoch,
 }
 
-/// A replica that is no more: under which incarnation it was here, and where its log began.
+/// A replica that is no more: under which incarnation it was here (or at most, if that is damaged too), and where its log began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Lost {
     pub incarnation: Incarnation,
@@ -334,7 +341,9 @@ impl NodeDurable {
 
     /// To each lane its own, however many they were before.
     pub fn deal(self, lanes: u16) -> Vec<LaneDurable> {
-        let mut dealt = vec![LaneDurable::default(); usize::from(lanes)];
+        let Self { epochs_in_doubt, doubted_upto, .. } = self;
+        let each = LaneDurable { epochs_in_doubt, doubted_upto, ..LaneDurable::default() };
+        let mut dealt = vec![each; usize::from(lanes)];
         let of = |bucket| usize::from(LaneId::of_bucket(bucket, lanes).number);
         for (family, epoch) in self.epochs {
             dealt[of(BucketId(family))].epochs.insert(family, epoch);

@@ -13,6 +13,7 @@ use phaser::{Durable, Fork, Outbox, Phaser, Record, WriteId};
 use reactor::coordinator::Order;
 use reactor::{BucketRow, Directory, Ledger, Marks};
 
+use crate::doubt::Asking;
 use crate::facts;
 use crate::glance::{Glance, Leads};
 use crate::io::{Answer, BatchId, Input, LaneDurable, Lost, Mail, NodeRecord, Origin, Output, PeerMessage, Station};
@@ -31,6 +32,10 @@ pub struct Lane<C> {
     pub(crate) epoch: Epoch,
     /// Families of which an earlier life, with other lanes, acted on more. Empty as soon as this one has acted on something.
     pub(crate) ahead: BTreeMap<u64, Epoch>,
+    /// The disk does not say which epochs were acted on.
+    pub(crate) asking: Option<Asking>,
+    /// What was named up to here may have been here, although nothing says so.
+    pub(crate) doubted_upto: Epoch,
     pub(crate) blueprint: Arc<Blueprint>,
     /// Newer, and on its way to be acted on.
     pub(crate) coming: Option<Coming>,
@@ -101,6 +106,7 @@ pub(crate) struct Deferred {
 pub(crate) enum Asked {
     Phaser { bucket: BucketId, nonce: u64 },
     Erase,
+    Doubt,
 }
 
 impl<C: Conduct> Lane<C> {
@@ -114,13 +120,18 @@ impl<C: Conduct> Lane<C> {
         out: &mut Vec<Output>,
     ) -> Self {
         let seed = life.seed ^ (u64::from(lane.number) << 48);
-        let acted = |family| durable.epochs.get(&family).copied().unwrap_or_default();
+        // Epochs that are in doubt say nothing: the first that is acted on in this life is written down whatever they are.
+        let (epochs, asking) =
+            if durable.epochs_in_doubt { (BTreeMap::new(), Some(Asking::default())) } else { (durable.epochs, None) };
+        let acted = |family| epochs.get(&family).copied().unwrap_or_default();
         let epoch = lane.families().map(acted).min().unwrap_or_default();
         let mut this = Self {
             node,
             lane,
             epoch,
-            ahead: durable.epochs.into_iter().filter(|(_, acted)| *acted > epoch).collect(),
+            ahead: epochs.into_iter().filter(|(_, acted)| *acted > epoch).collect(),
+            asking,
+            doubted_upto: durable.doubted_upto,
             blueprint: Arc::new(Blueprint::new()),
             coming: None,
             replicas: BTreeMap::new(),
@@ -169,6 +180,7 @@ impl<C: Conduct> Lane<C> {
         for (bucket, mut outbox) in outboxes {
             this.carry_out(now, bucket, &mut outbox, out);
         }
+        this.ask_in_doubt(now, out);
         this
     }
 
@@ -464,6 +476,7 @@ impl<C: Conduct> Lane<C> {
         }
         if now >= self.upkeep_at {
             self.upkeep_at = now + self.config.upkeep;
+            self.ask_in_doubt(now, out);
             self.expire_hops(now, out);
             self.reap(now, out);
             self.react(now, out);

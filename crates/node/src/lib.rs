@@ -3,6 +3,7 @@
 mod coordinate;
 mod desk;
 mod directory;
+mod doubt;
 mod erase;
 mod facts;
 mod follow;

@@ -81,6 +81,7 @@ impl<C: Conduct> Lane<C> {
             now,
             epoch: self.epoch,
             ahead: &self.ahead,
+            doubt: self.doubt(),
             blueprint,
             directory,
             replicas,

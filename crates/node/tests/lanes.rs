@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blueprint::{
-    Blueprint, Command as Proposal, Durability, Epoch, Honest, Instant, KeyspaceId, Kind, LaneId, NodeId, Slot,
+    Blueprint, Command as Proposal, Durability, Epoch, Honest, Instant, KeyspaceId, Kind, LaneId, MetaState, NodeId,
+    Slot,
 };
 use bytes::Bytes;
 use node::{
@@ -331,4 +332,52 @@ fn a_lane_takes_only_so_many_requests() {
     small.settle();
     small.ask(0, 9, set(&key));
     assert_eq!(refused(&small), 2, "they were answered");
+}
+
+/// Its disk cannot say up to where it acted. 1. An old blueprint that somebody pushes is not followed. 2. What a read names, and is not
+/// here, may have been here: it is not begun empty (R10). 3. What is named later begins as usual.
+#[test]
+fn a_node_in_doubt_begins_nothing_that_may_have_been_here() {
+    let durable = NodeDurable { epochs_in_doubt: true, ..NodeDurable::default() };
+    let mut small = Small::start(2, durable);
+    let blueprint = town();
+    small.push(&blueprint);
+    small.settle();
+    assert_eq!((small.node.phasers().count(), small.durable.epochs.len(), small.echoed()), (0, 0, vec![]));
+
+    // The first question found no answer.
+    small.now = small.now + Duration::from_secs(5);
+    for lane in 0..2 {
+        small.step(Station::Lane(lane), Input::Wake);
+    }
+    let asked = |(station, output): &(Station, Output)| match output {
+        Output::ReadMeta { id } => Some((*station, *id)),
+        _ => None,
+    };
+    let asked: Vec<_> = small.left.iter().filter_map(asked).collect();
+    assert_eq!(asked.len(), 2);
+    let state = Arc::new(MetaState { blueprint: Arc::clone(&blueprint), ..MetaState::default() });
+    for (station, id) in asked {
+        small.step(station, Input::MetaRead { id, state: Arc::clone(&state) });
+        small.flush(station);
+    }
+    small.settle();
+    assert_eq!(small.node.phasers().count(), 0, "nothing begins empty");
+    assert!(small.durable.epochs.values().all(|epoch| *epoch == blueprint.epoch) && !small.durable.epochs.is_empty());
+    let why = small.node.why(small.now).join("\n");
+    assert!(why.contains("somebody to decide"), "{why}");
+
+    let mut later = Blueprint::clone(&blueprint);
+    let create = Proposal::CreateKeyspace {
+        name: "later".into(),
+        kind: Kind::Store,
+        replicas: 1,
+        min_in_sync: None,
+        durability: Durability::Disk,
+        placement: vec![vec![ME]; 2],
+    };
+    later.apply(&create).expect("there is room for more");
+    small.push(&Arc::new(later));
+    small.settle();
+    assert_eq!(small.node.phasers().count(), 2, "what never was begins empty");
 }

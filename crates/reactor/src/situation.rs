@@ -19,6 +19,8 @@ pub struct Situation<'a> {
     pub epoch: Epoch,
     /// Those that an earlier life acted on more for: it dealt them out to other lanes.
     pub ahead: &'a BTreeMap<u64, Epoch>,
+    /// What was named up to here may have been here, although nothing says so: the disk was damaged. 0 if it was not.
+    pub doubt: Epoch,
     /// The newest blueprint that is here: newer than `epoch` while it is on its way to be acted on.
     pub blueprint: &'a Blueprint,
     pub directory: &'a Directory,

@@ -1,7 +1,7 @@
 //! The data directory: who this node is, and that nobody else uses it.
 //!
 //! ```text
-//! identity.json   the node's number, made together with the directory; its name; how often it was started
+//! identity.json   the node's number, made together with the directory; its name; how often it was started; its journal's number
 //! journal/        what its replicas wrote
 //! meta.redb       its part in the meta group
 //! ```
@@ -36,6 +36,9 @@ pub struct Identity {
     pub name: String,
     /// How often it was started; each life has numbers of its own.
     pub lives: u64,
+    /// Its journal, once it has one: without that very journal it is not this node any more.
+    #[serde(default)]
+    pub journal: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -49,7 +52,7 @@ impl Data {
     /// Opens the directory, or makes it, and counts this start.
     pub fn open(path: &Path, name: Option<&str>) -> Result<Self, DataError> {
         let unusable = |error| DataError::Unusable { path: path.to_path_buf(), error };
-        fs::create_dir_all(path).map_err(unusable)?;
+        make_directory(path).map_err(unusable)?;
         let lock = File::create(path.join("lock")).map_err(unusable)?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -62,7 +65,8 @@ impl Data {
                 .map_err(|error| DataError::Damaged { path: file.clone(), why: error.to_string() })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let node = random().map_err(unusable)?;
-                Identity { node, name: name.map_or_else(|| format!("{:x}", node >> 40), str::to_owned), lives: 0 }
+                let name = name.map_or_else(|| format!("{:x}", node >> 40), str::to_owned);
+                Identity { node, name, lives: 0, journal: None }
             }
             Err(error) => return Err(unusable(error)),
         };
@@ -75,9 +79,30 @@ impl Data {
         NodeId(self.identity.node)
     }
 
+    /// From now on this node starts with this journal, or not at all.
+    pub fn bind(&mut self, journal: u64) -> Result<(), DataError> {
+        if self.identity.journal == Some(journal) {
+            return Ok(());
+        }
+        self.identity.journal = Some(journal);
+        let unusable = |error| DataError::Unusable { path: self.path.clone(), error };
+        save(&self.path, &self.path.join("identity.json"), &self.identity).map_err(unusable)
+    }
+
     pub fn meta(&self) -> PathBuf {
         self.path.join("meta.redb")
     }
+}
+
+/// With all directories above it that are not there, and so that all of them are there after a power cut.
+fn make_directory(path: &Path) -> io::Result<()> {
+    let made: Vec<_> = path.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.exists()).collect();
+    fs::create_dir_all(path)?;
+    for directory in made {
+        let above = directory.parent().filter(|above| !above.as_os_str().is_empty());
+        File::open(above.unwrap_or(Path::new(".")))?.sync_all()?;
+    }
+    Ok(())
 }
 
 /// Whole or not at all: written beside it, synced, and moved in its place.
@@ -103,7 +128,8 @@ mod tests {
 
     #[test]
     fn a_node_stays_who_it_is() {
-        let path = std::env::temp_dir().join(format!("godwit-data-{}", std::process::id()));
+        let outer = std::env::temp_dir().join(format!("godwit-data-{}", std::process::id()));
+        let path = outer.join("several").join("levels");
         let first = Data::open(&path, Some("a")).expect("a new directory");
         let second = Data::open(&path, None);
         assert!(matches!(second, Err(DataError::InUse(_))), "{second:?}");
@@ -112,8 +138,12 @@ mod tests {
         let again = Data::open(&path, Some("other")).expect("free again");
         assert_eq!(again.identity, Identity { lives: 2, ..before });
         drop(again);
+        let mut bound = Data::open(&path, None).expect("free again");
+        bound.bind(77).expect("a place for it");
+        drop(bound);
+        assert_eq!(Data::open(&path, None).expect("free again").identity.journal, Some(77));
         fs::write(path.join("identity.json"), "{").expect("ours");
         assert!(matches!(Data::open(&path, None), Err(DataError::Damaged { .. })));
-        fs::remove_dir_all(&path).expect("ours");
+        fs::remove_dir_all(&outer).expect("ours");
     }
 }

@@ -64,9 +64,10 @@ pub fn serve(config: Config, say: impl Fn(String) + 'static) -> Result<(), Serve
 
 async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -> Result<(), ServeError> {
     let [cluster, any, http, peers] = listeners(&config).await?;
-    let data = Data::open(&config.data, config.name.as_deref())?;
+    let mut data = Data::open(&config.data, config.name.as_deref())?;
     let me = data.node();
     let (journal, recovered) = open_journal(&config, &data, &say)?;
+    data.bind(journal.number())?;
     let journal = Arc::new(journal);
     let (post, letters, mut desk_letters) = Post::new(config.lanes);
 
@@ -164,7 +165,11 @@ fn open_journal(
     data: &Data,
     say: &Rc<dyn Fn(String)>,
 ) -> Result<(Journal, node::NodeDurable), ServeError> {
-    let options = journal::Options { segment_bytes: config.segment_mib << 20, ..journal::Options::for_this_machine() };
+    let options = journal::Options {
+        segment_bytes: config.segment_mib << 20,
+        number: data.identity.journal,
+        ..journal::Options::for_this_machine()
+    };
     let mut last = std::time::Instant::now();
     let (journal, recovered) = Journal::open(&data.path, options, &mut |progress| {
         if last.elapsed() >= Duration::from_millis(500) {

@@ -1,12 +1,15 @@
-//! A disk in memory: what was not synced may be lost, sector by sector; it may fill up, fail to sync, or stop at any operation.
+//! A disk in memory: what was not synced may be lost, sector by sector; it may fill up, fail to sync, not give back what it has, or stop
+//! at any operation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex};
 
 use journal::{Disk, DiskFile, Lock};
 
 const SECTOR: usize = 512;
+/// What cannot be read comes in these.
+pub const BLOCK: usize = 4096;
 
 #[derive(Debug, Default)]
 pub struct BadDisk {
@@ -34,6 +37,16 @@ struct Inner {
 struct Contents {
     now: Vec<u8>,
     safe: Vec<u8>,
+    /// Blocks that the disk does not give back, until they are written as a whole.
+    unreadable: BTreeSet<usize>,
+}
+
+impl Contents {
+    /// Does that part touch a block that cannot be read?
+    fn check_readable(&self, from: usize, until: usize) -> io::Result<()> {
+        let is_bad = self.unreadable.iter().any(|block| block * BLOCK < until && from < (block + 1) * BLOCK);
+        if is_bad { Err(io::Error::other("the disk cannot read this")) } else { Ok(()) }
+    }
 }
 
 impl Inner {
@@ -90,24 +103,29 @@ impl BadDisk {
 
     /// What it holds if the machine loses power now. `keeps` decides for each sector that was not synced, and for each name.
     pub fn after_power_cut(&self, mut keeps: impl FnMut() -> bool) -> Arc<Self> {
+        self.after_power_cut_of(|_| keeps())
+    }
+
+    /// The same, by what stands in the sector; names and sizes are decided by the empty one.
+    pub fn after_power_cut_of(&self, mut keeps: impl FnMut(&[u8]) -> bool) -> Arc<Self> {
         let after = self.after_kill();
         let mut inner = after.inner.lock().unwrap();
         for file in &mut inner.files {
-            let size = if keeps() { file.now.len() } else { file.safe.len() };
+            let size = if keeps(&[]) { file.now.len() } else { file.safe.len() };
             let mut left = file.safe.clone();
             left.resize(size, 0);
             for (sector, new) in left.chunks_mut(SECTOR).zip(file.now.chunks(SECTOR)) {
                 let length = sector.len().min(new.len());
-                if sector[..length] != new[..length] && keeps() {
+                if sector[..length] != new[..length] && keeps(new) {
                     sector[..length].copy_from_slice(&new[..length]);
                 }
             }
-            *file = Contents { now: left.clone(), safe: left };
+            *file = Contents { now: left.clone(), safe: left, unreadable: std::mem::take(&mut file.unreadable) };
         }
         let both = [inner.names.clone(), inner.safe_names.clone()];
         for name in both.iter().flat_map(BTreeMap::keys) {
             let (now, safe) = (both[0].get(name), both[1].get(name));
-            if now != safe && !keeps() {
+            if now != safe && !keeps(&[]) {
                 match safe {
                     Some(file) => inner.names.insert(name.clone(), *file),
                     None => inner.names.remove(name),
@@ -135,6 +153,15 @@ impl BadDisk {
         let file = inner.names[name];
         change(&mut inner.files[file].now);
         inner.files[file].safe = inner.files[file].now.clone();
+    }
+}
+
+impl BadDisk {
+    /// From now on, the disk does not give that block back.
+    pub fn make_unreadable(&self, name: &str, block: usize) {
+        let mut inner = self.inner.lock().unwrap();
+        let file = inner.names[name];
+        inner.files[file].unreadable.insert(block);
     }
 }
 
@@ -201,8 +228,9 @@ impl DiskFile for BadFile {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let inner = self.inner.lock().unwrap();
-        let bytes = &inner.files[self.file].now;
         let from = offset as usize;
+        inner.files[self.file].check_readable(from, from + buffer.len())?;
+        let bytes = &inner.files[self.file].now;
         let part = bytes.get(from..from + buffer.len()).ok_or(ErrorKind::UnexpectedEof)?;
         buffer.copy_from_slice(part);
         Ok(())
@@ -213,6 +241,10 @@ impl DiskFile for BadFile {
         inner.operate()?;
         let end = offset as usize + bytes.len();
         inner.check_space(self.file, end)?;
+        let unreadable = &mut inner.files[self.file].unreadable;
+        // A block that is written as a whole is well again; to write a part of one, it has to be read.
+        unreadable.retain(|block| offset as usize > block * BLOCK || end < (block + 1) * BLOCK);
+        inner.files[self.file].check_readable(offset as usize, end)?;
         let now = &mut inner.files[self.file].now;
         if now.len() < end {
             now.resize(end, 0);

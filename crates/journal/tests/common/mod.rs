@@ -15,7 +15,7 @@ pub const BOOT: &str = "first boot";
 
 pub fn options() -> Options {
     let mut options = Options::new(BOOT);
-    options.segment_bytes = 4096;
+    options.segment_bytes = 8192;
     options.segments = 3;
     options.census_every = 1500;
     options.rewrite_bytes = 512;

@@ -58,9 +58,10 @@ fn vacancy<'a, C: Conduct>(case: &Case<'a, C>) -> Option<(&'a Government, Member
     if case.holding.is_some() || case.aside.is_some() { None } else { Some((government, case.named?)) }
 }
 
-/// It was here under this very incarnation: what it promised then must not be forgotten.
+/// It was here under this incarnation, or may have been: what it promised then must not be forgotten. Under a later one it returns.
 fn was_here<C: Conduct>(case: &Case<'_, C>, named: Member) -> bool {
-    case.situation.gone.get(&case.bucket_id()) == Some(&named.incarnation)
+    let gone = case.situation.gone.get(&case.bucket_id());
+    gone.is_some_and(|gone| named.incarnation <= *gone) || named.incarnation.0 <= case.situation.doubt.0
 }
 
 fn may_begin_empty<C: Conduct>(case: &Case<'_, C>) -> bool {
@@ -73,7 +74,9 @@ fn may_begin_empty<C: Conduct>(case: &Case<'_, C>) -> bool {
         return true;
     }
     let birth = case.bucket.map(|b| b.birth);
-    let never_was = case.situation.epoch_of(case.bucket_id()).0 < named.incarnation.0;
+    // Whoever is seated has been here under this name or an earlier one. If a replica is gone, that was it, whatever name is known.
+    let is_gone = case.situation.gone.contains_key(&case.bucket_id());
+    let never_was = case.situation.epoch_of(case.bucket_id()).0 < named.incarnation.0 && !is_gone;
     let first = birth == Some(Birth::First) && never_was;
     let child = birth != Some(Birth::First) && C::breaks(Breach::ChildStartsEmpty);
     !was_here(case, named) && (first || child || C::breaks(Breach::WipedDiskRejoins))

@@ -32,6 +32,7 @@ pub(crate) struct Home {
     pub(crate) gone: BTreeMap<BucketId, Incarnation>,
     /// Not used: the end of it may be missing.
     pub(crate) aside: BTreeMap<BucketId, Holding>,
+    pub(crate) doubt: Epoch,
     pub(crate) marks: Marks,
     pub(crate) ledger: Ledger,
     pub(crate) read: Asked,
@@ -82,6 +83,7 @@ impl World {
             me: node,
             lane: LaneId::ONLY,
             ahead: &BTreeMap::new(),
+            doubt: home.doubt,
             now: self.now,
             epoch: home.epoch,
             blueprint: &home.blueprint,

@@ -13,7 +13,8 @@
 //! phasers                         whoever was told follows, leads and serves as its government says
 //! hold n1 b1 …                    facts about a replica: see `set_fact`
 //! lose n1 b1                      the data is gone;  restart n1: the process is
-//! doubt n1 b1                     the operating system restarted: the end of what it answered may be missing
+//! reboot n1 b1                    the operating system restarted: the end of what it answered may be missing
+//! doubt n1                        what was named until now may have been there, and its disk does not say
 //! slow n1 / disk n1               what is written stays in the air / is on disk
 //! answer n1                       its read of the blueprint is answered
 //! cut n3 / heal n3                out of everyone's sight, and back
@@ -63,6 +64,10 @@ impl World {
                 home.gone.insert(BucketId(bucket), lost.member.incarnation);
             }
             "doubt" => {
+                let newest = self.blueprint.epoch;
+                self.home(rest)?.doubt = newest;
+            }
+            "reboot" => {
                 let (node, bucket) = (number(rest[0], "n")?, number(rest[1], "b")?);
                 let home = self.homes.get_mut(&NodeId(node)).ok_or("no such node")?;
                 let mut holding = home.replicas.remove(&BucketId(bucket)).ok_or("nothing is there to doubt")?;
