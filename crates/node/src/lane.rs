@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use blueprint::{Blueprint, BucketId, Command as Proposal, Conduct, Epoch, Instant, LaneId, NodeId, Position, Slot};
-use phaser::{Durable, Fork, Outbox, Phaser, Record, WriteId};
+use phaser::{Durable, Fork, Outbox, Phaser, Record, Served, WriteId};
 use reactor::coordinator::Order;
 use reactor::{BucketRow, Directory, Ledger, Marks};
 
@@ -72,7 +72,7 @@ pub struct Lane<C> {
     /// Reads of the blueprint under way, and what they are for.
     pub(crate) asked: BTreeMap<u64, Asked>,
     next_ask: u64,
-    touched: BTreeSet<BucketId>,
+    pub(crate) touched: BTreeSet<BucketId>,
     batch: Vec<NodeRecord>,
     open: BatchId,
     /// The phasers' writes in each batch.
@@ -296,6 +296,10 @@ impl<C: Conduct> Lane<C> {
         for output in outbox.drain() {
             self.carry_out_one(now, bucket, output, &mut later, out);
         }
+        self.follow_up(now, bucket, later, out);
+    }
+
+    pub(crate) fn follow_up(&mut self, now: Instant, bucket: BucketId, later: Vec<FollowUp>, out: &mut Vec<Output>) {
         for follow_up in later {
             match follow_up {
                 FollowUp::Phaser(input) => self.drive(now, bucket, input, out),
@@ -335,7 +339,11 @@ impl<C: Conduct> Lane<C> {
                     self.on_applied(pending, reply, later, out);
                 }
             }
-            Out::Serve { ticket, clock, good_until } => self.on_serve(bucket, ticket, clock, good_until, later, out),
+            Out::Serve { ticket, clock, good_until } => {
+                if let Some(pending) = self.requests.remove(&ticket) {
+                    self.on_serve(bucket, pending, Served { clock, good_until }, later, out);
+                }
+            }
             Out::Refuse { ticket, why } => self.on_refused(ticket, why, out),
             Out::Forward { ticket } => self.on_forward(ticket, later, out),
             Out::Uncertain { ticket } => self.on_uncertain(ticket, later, out),

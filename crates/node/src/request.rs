@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use blueprint::{Breach, BucketId, Conduct, Instant, KeyspaceId, LaneId, NodeId, Slot};
 use bytes::Bytes;
-use phaser::{Refusal, Ticket};
+use phaser::{Refusal, Served, Ticket};
 use values::{Command, NoSlot, Read, Reply, slot_of};
 
 use crate::glance::Leads;
@@ -138,15 +138,26 @@ impl<C: Conduct> Lane<C> {
     fn submit(&mut self, now: Instant, bucket: BucketId, slot: Slot, pending: Pending, out: &mut Vec<Output>) {
         self.next_ticket += 1;
         let ticket = Ticket(self.next_ticket);
+        if C::breaks(Breach::ChildCountsParentLeases) {
+            self.borrow_leases(bucket);
+        }
+        if !pending.command.is_write()
+            && let Some(replica) = self.replicas.get_mut(&bucket)
+            && let Some(served) = replica.phaser.serve(now, slot)
+        {
+            if !std::mem::replace(&mut replica.touched, true) {
+                self.touched.insert(bucket);
+            }
+            let mut later = Vec::new();
+            self.on_serve(bucket, pending, served, &mut later, out);
+            return self.follow_up(now, bucket, later, out);
+        }
         let input = if pending.command.is_write() {
             phaser::Input::Write { ticket, slot, body: pending.command.encode() }
         } else {
             phaser::Input::Read { ticket, slot }
         };
         self.requests.insert(ticket, pending);
-        if C::breaks(Breach::ChildCountsParentLeases) {
-            self.borrow_leases(bucket);
-        }
         self.drive(now, bucket, input, out);
     }
 
@@ -210,13 +221,11 @@ impl<C: Conduct> Lane<C> {
     pub(crate) fn on_serve(
         &mut self,
         bucket: BucketId,
-        ticket: Ticket,
-        clock: u64,
-        good_until: Instant,
+        pending: Pending,
+        Served { clock, good_until }: Served,
         later: &mut Vec<FollowUp>,
         out: &mut Vec<Output>,
     ) {
-        let Some(pending) = self.requests.remove(&ticket) else { return };
         let Some(replica) = self.replicas.get(&bucket) else { return };
         let Ok(slot) = pending.command.slot() else { return }; // it came here by its slot
         let read = match replica.tables.get(slot) {

@@ -153,6 +153,13 @@ pub enum Output {
     Event(Event),
 }
 
+/// How a read is to be evaluated, and until when its answer may leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Served {
+    pub clock: u64,
+    pub good_until: Instant,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Fork {
     pub child: BucketId,

@@ -8,7 +8,7 @@ use blueprint::{Breach, Conduct, Government, Index, Instant, Member, NodeId, Pos
 use crate::config::Config;
 use crate::growth::Growth;
 use crate::handover::HandOver;
-use crate::io::{Dropped, Event, Outbox, Output, Refusal, Ticket};
+use crate::io::{Dropped, Event, Outbox, Output, Refusal, Served, Ticket};
 use crate::log::{Log, Payload};
 use crate::message::{Message, Progress};
 use crate::peer::{Part, Peer};
@@ -212,19 +212,32 @@ impl<C: Conduct> Phaser<C> {
         leader.serving && !paused && room && !leader.parting.contains(slot)
     }
 
-    /// R5: evaluated first; then the lease is checked, by a clock reading taken after that; then the answer leaves.
     fn on_read(&mut self, now: Instant, waiting: Waiting, out: &mut Outbox) {
-        let Role::Leading(leader) = &self.role else { unreachable!("only a primary reads") };
-        let mut good_until = leader.read_until::<C>();
-        if C::breaks(Breach::LeaseCheckedBeforeRead) && leader.leased_before {
-            good_until = Instant::NEVER;
-        }
-        if leader.serving && good_until > now {
-            out.push(Output::Serve { ticket: waiting.ticket, clock: self.clock.read(now), good_until });
+        if let Some(Served { clock, good_until }) = self.serves(now) {
+            out.push(Output::Serve { ticket: waiting.ticket, clock, good_until });
         } else {
             self.wait(waiting, out);
             self.confirm(now, out);
         }
+    }
+
+    /// R5: evaluated first; then the lease is checked, by a clock reading taken after that; then the answer leaves.
+    fn serves(&self, now: Instant) -> Option<Served> {
+        let Role::Leading(leader) = &self.role else { return None };
+        let mut good_until = leader.read_until::<C>();
+        if C::breaks(Breach::LeaseCheckedBeforeRead) && leader.leased_before {
+            good_until = Instant::NEVER;
+        }
+        (leader.serving && good_until > now).then(|| Served { clock: self.clock.read(now), good_until })
+    }
+
+    /// A read that need not wait, without a ticket: what `Serve` would say at once, were it an `Input::Read`. Most of them are such.
+    pub fn serve(&mut self, now: Instant, slot: Slot) -> Option<Served> {
+        let served = self.serves(now).filter(|_| self.owned.contains(slot));
+        if served.is_some() {
+            self.note_leases(now);
+        }
+        served
     }
 
     /// R9: with heirs about, a read needs a look at the blueprint. The same question is repeated until an answer to it could
