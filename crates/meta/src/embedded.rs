@@ -314,7 +314,7 @@ impl Meta for Embedded {
         Box::pin(async {
             match self.inner.ask(&Question::Read).await? {
                 Reached::State(state) => Ok(state),
-                other => unreachable!("a read was answered with {other:?}"),
+                other => unreachable!("only a state is an answer to a read, see `ask`: {other:?}"),
             }
         })
     }
