@@ -146,7 +146,7 @@ fn what_cannot_be_spread() {
     assert_eq!(refused("msetnx a 1 b 2"), "CROSSSLOT Keys in request don't hash to the same slot");
     assert_eq!(refused("rename a b"), "CROSSSLOT Keys in request don't hash to the same slot");
     assert_eq!(refused("mset a 1 b"), "ERR wrong number of arguments for 'mset' command");
-    let spread = command("del a b").spread().expect("two parts");
+    let spread = command("exists a b").spread().expect("two parts");
     let down = Reply::error("CLUSTERDOWN of one");
     assert_eq!(spread.join(&[Reply::Number(1), down.clone()]), down);
 }
