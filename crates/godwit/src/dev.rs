@@ -97,6 +97,8 @@ pub(crate) struct Running {
 pub(crate) struct Member {
     pub(crate) number: u16,
     pid: u32,
+    /// When the process began, as the system counts: a number of a process is used again after it.
+    began: u64,
 }
 
 impl Dev {
@@ -113,7 +115,7 @@ impl Dev {
 impl Cluster {
     fn start(self) -> Result<ExitCode> {
         if let Some(running) = Running::load(&self.data)?
-            && running.nodes.iter().any(|member| is_alive(member.pid))
+            && running.nodes.iter().any(|member| member.is_alive())
         {
             bail!("a cluster already runs in {}: 'godwit dev stop' ends it", self.data.display());
         }
@@ -138,8 +140,8 @@ impl Cluster {
         bar.enable_steady_tick(Duration::from_millis(100));
         for number in 1..=self.nodes {
             bar.set_message(format!("starting node {number} of {}", self.nodes));
-            let pid = spawn(process_of(&self.data, self.base_port, self.lanes, number)?)?;
-            running.nodes.push(Member { number, pid });
+            let process = process_of(&self.data, self.base_port, self.lanes, number)?;
+            running.nodes.push(Member::spawn(number, process)?);
             running.save(&self.data)?;
             if number == 1 {
                 running.wait_for(&self.data, number)?;
@@ -238,7 +240,7 @@ impl Running {
         while !matches!(exchange(&http, "GET", "/healthz", ""), Ok((200, _))) {
             let ended = pid(member.pid)
                 .is_none_or(|pid| matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(Some(_))))
-                || !is_alive(member.pid);
+                || !member.is_alive();
             if ended || begun.elapsed() > PATIENCE {
                 let log = log_of(data, number);
                 let text = fs::read_to_string(&log).unwrap_or_default();
@@ -298,31 +300,47 @@ fn process_of(data: &Path, base_port: u16, lanes: u16, number: u16) -> Result<Pr
     Ok(process)
 }
 
-fn spawn(mut process: Process) -> Result<u32> {
-    Ok(process.spawn().context("a node could not be started")?.id())
+impl Member {
+    fn spawn(number: u16, mut process: Process) -> Result<Self> {
+        let pid = process.spawn().context("a node could not be started")?.id();
+        Ok(Self { number, pid, began: stat(pid).map_or(0, |stat| stat.began) })
+    }
+
+    /// A process that has ended and that nobody has asked about yet counts as dead; but not while threads of it still end: they hold its
+    /// ports. So does another one that was given its number since: a machine may have started again in between.
+    fn is_alive(&self) -> bool {
+        let Some(stat) = stat(self.pid).filter(|stat| stat.began == self.began) else { return false };
+        let threads = fs::read_dir(format!("/proc/{}/task", self.pid)).map_or(0, Iterator::count);
+        let ended = matches!(stat.state, 'Z' | 'X') && threads <= 1;
+        pid(self.pid).is_some_and(|pid| test_kill_process(pid).is_ok()) && !ended
+    }
 }
 
 fn pid(number: u32) -> Option<Pid> {
     i32::try_from(number).ok().and_then(Pid::from_raw)
 }
 
-/// A process that has ended and that nobody has asked about yet counts as dead; but not while threads of it still end: they hold its
-/// ports.
-fn is_alive(number: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
-    let state = stat.rsplit(')').next().and_then(|rest| rest.trim().chars().next());
-    let threads = fs::read_dir(format!("/proc/{number}/task")).map_or(0, Iterator::count);
-    let ended = matches!(state, None | Some('Z' | 'X')) && threads <= 1;
-    pid(number).is_some_and(|pid| test_kill_process(pid).is_ok()) && !ended
+/// What the system says about a process.
+struct Stat {
+    state: char,
+    began: u64,
+}
+
+/// None: there is no such process.
+fn stat(number: u32) -> Option<Stat> {
+    let text = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+    // After the name, which may hold anything, in parentheses: the state is field 3, the time of its start field 22.
+    let mut fields = text.rsplit(')').next()?.split_whitespace();
+    Some(Stat { state: fields.next()?.chars().next()?, began: fields.nth(22 - 4)?.parse().ok()? })
 }
 
 fn end(member: &Member, signal: Signal) -> Result<()> {
-    if let Some(pid) = pid(member.pid).filter(|_| is_alive(member.pid)) {
+    if let Some(pid) = pid(member.pid).filter(|_| member.is_alive()) {
         kill_process(pid, signal)
             .with_context(|| format!("node {} (process {}) cannot be stopped", member.number, member.pid))?;
     }
     let begun = Instant::now();
-    while is_alive(member.pid) {
+    while member.is_alive() {
         if begun.elapsed() > PATIENCE {
             bail!("node {} (process {}) does not end", member.number, member.pid);
         }
@@ -335,7 +353,7 @@ fn stop(data: &Path) -> Result<ExitCode> {
     let running = Running::here(data)?;
     // All at once: there is nobody to hand over to.
     for member in &running.nodes {
-        if let Some(pid) = pid(member.pid).filter(|_| is_alive(member.pid)) {
+        if let Some(pid) = pid(member.pid).filter(|_| member.is_alive()) {
             let _ended = kill_process(pid, Signal::INT);
         }
     }
@@ -363,7 +381,7 @@ pub(crate) fn start_again(data: &Path, node: u16) -> Result<()> {
     let mut process = process_of(data, base, lanes, node)?;
     // Ctrl-C is not for a node that is to outlive the command that started it again.
     process.process_group(0);
-    member.pid = spawn(process)?;
+    *member = Member::spawn(node, process)?;
     running.save(data)?;
     running.wait_for(data, node)
 }
@@ -382,7 +400,26 @@ pub(crate) fn cut_power(data: &Path, node: u16) -> Result<()> {
 /// It stands still, or goes on.
 pub(crate) fn halt(data: &Path, node: u16, signal: Signal) -> Result<()> {
     let member = Running::here(data)?.member(data, node)?;
-    let pid = pid(member.pid).filter(|_| is_alive(member.pid));
+    let pid = pid(member.pid).filter(|_| member.is_alive());
     let pid = pid.with_context(|| format!("node {node} (process {}) does not run", member.pid))?;
     kill_process(pid, signal).with_context(|| format!("node {node} (process {}) cannot be signalled", member.pid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_another_process_was_given_is_not_that_node() {
+        let mut sleeping = Process::new("sleep");
+        sleeping.arg("60");
+        let node = Member::spawn(1, sleeping).expect("there is a sleep");
+        assert!(node.is_alive() && node.began > 0);
+        let before = Member { began: node.began - 1, ..node.clone() };
+        assert!(!before.is_alive());
+        end(&before, Signal::KILL).expect("it has ended long ago");
+        assert!(node.is_alive(), "nobody signalled the other one");
+        end(&node, Signal::KILL).expect("it ends");
+        assert!(!node.is_alive());
+    }
 }

@@ -63,6 +63,7 @@ impl Serve {
         }
         let filter = EnvFilter::try_from_env("GODWIT_LOG").unwrap_or_else(|_| EnvFilter::new("info,openraft=error"));
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+        end_by_bugs();
         server::serve(config, |line| say!("{line}"))?;
         Ok(ExitCode::SUCCESS)
     }
@@ -92,5 +93,35 @@ impl Serve {
             config.start = Start::Join(join);
         }
         Ok(config)
+    }
+}
+
+/// A task that panics would be missed by nobody, and half a node is worse than none: it says what happened, and all of it ends.
+fn end_by_bugs() {
+    let say = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        say(panic);
+        std::process::exit(server::EXIT_BUG);
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The test starts itself again, as the process that ends.
+    #[test]
+    fn a_panic_anywhere_ends_the_process() {
+        const INSIDE: &str = "GODWIT_TEST_PANICS";
+        if std::env::var_os(INSIDE).is_some() {
+            end_by_bugs();
+            let panicked = std::thread::spawn(|| panic!("a bug")).join();
+            unreachable!("it outlived a panic: {panicked:?}");
+        }
+        let mut again = std::process::Command::new(std::env::current_exe().expect("this runs"));
+        again.args(["--exact", "serve::tests::a_panic_anywhere_ends_the_process", "--nocapture"]).env(INSIDE, "1");
+        let output = again.output().expect("it starts");
+        assert_eq!(output.status.code(), Some(server::EXIT_BUG), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("a bug"), "{output:?}");
     }
 }

@@ -95,7 +95,7 @@ fn free_base() -> u16 {
     }
 }
 
-/// A client that asks one thing at a time.
+/// A client that waits for its answers.
 struct Client {
     stream: TcpStream,
     buffer: BytesMut,
@@ -111,10 +111,26 @@ impl Client {
 
     /// None: the connection broke, and what became of it is not known.
     fn ask(&mut self, words: &[&str]) -> Option<Reply> {
-        let words: Vec<Bytes> = words.iter().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect();
+        self.send(&[words])?;
+        self.reply()
+    }
+
+    /// All of them in one write.
+    fn pipeline(&mut self, requests: &[&[&str]]) -> Option<Vec<Reply>> {
+        self.send(requests)?;
+        requests.iter().map(|_| self.reply()).collect()
+    }
+
+    fn send(&mut self, requests: &[&[&str]]) -> Option<()> {
         let mut bytes = BytesMut::new();
-        resp::encode_request(&words, &mut bytes);
-        self.stream.write_all(&bytes).ok()?;
+        for words in requests {
+            let words: Vec<Bytes> = words.iter().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect();
+            resp::encode_request(&words, &mut bytes);
+        }
+        self.stream.write_all(&bytes).ok()
+    }
+
+    fn reply(&mut self) -> Option<Reply> {
         loop {
             if let Some(reply) = self.replies.next(&mut self.buffer).expect("a server that speaks RESP") {
                 return Some(reply);
@@ -226,4 +242,69 @@ fn clients_as_they_are() {
         matches!(reply, Some(Reply::Error(text)) if text.starts_with(b"MOVED 12182 127.0.0.1:"))
     });
     assert_eq!(moved.count(), 2);
+}
+
+/// The node that leads the slot of that key.
+fn primary_of(cluster: &Cluster, key: &str) -> u16 {
+    let begun = Instant::now();
+    loop {
+        let leads = |node: &u16| {
+            let reply = Client::connect(cluster.base + node).and_then(|mut client| client.ask(&["GET", key]));
+            reply.is_some_and(|reply| !reply.is_error())
+        };
+        if let Some(node) = (1..=3).find(leads) {
+            return node;
+        }
+        assert!(begun.elapsed() < PATIENCE, "nobody leads {key}");
+    }
+}
+
+/// R12: a request that could not even be sent to the primary was certainly not done.
+#[test]
+fn what_cannot_be_passed_on_was_not_done() {
+    let cluster = Cluster::start("unsent", &["--buckets", "4", "--replicas", "1"]);
+    let key = (0..).map(|i| format!("k{i}")).find(|key| primary_of(&cluster, key) == 2).expect("node 2 leads some");
+    let mut client = Client::connect(cluster.any_port(1)).expect("node 1 runs");
+    assert_eq!(client.ask(&["SET", &key, "1"]), Some(Reply::Ok));
+    cluster.succeed(&["dev", "kill", "2"]);
+    // The first may have been on its way.
+    let replies: Vec<_> = (0..3).map(|_| client.ask(&["SET", &key, "2"])).collect();
+    let last = replies.last().cloned().flatten();
+    assert!(matches!(&last, Some(Reply::Error(text)) if text.starts_with(b"TRYAGAIN ")), "{replies:?}");
+}
+
+/// A client sends many writes to one key at once, through a node that passes them on, while the primary dies. What it set last stays.
+#[test]
+fn a_pipeline_keeps_its_order_through_a_failover() {
+    let cluster = Cluster::start("order", &["--buckets", "4"]);
+    let primary = primary_of(&cluster, "k");
+    let mut client = Client::connect(cluster.any_port(1 + primary % 3)).expect("another node runs");
+    let (mut next, mut well_since, mut uncertain) = (0_u64, 0, 0);
+    let mut round = |client: &mut Client| {
+        let values: Vec<String> = (next..next + 40).map(|value| value.to_string()).collect();
+        next += 40;
+        let mut requests: Vec<Vec<&str>> = values.iter().map(|value| vec!["SET", "k", value]).collect();
+        requests.push(vec!["GET", "k"]);
+        let requests: Vec<&[&str]> = requests.iter().map(Vec::as_slice).collect();
+        let replies = client.pipeline(&requests).expect("that node lives");
+        let (got, set) = replies.split_last().expect("many");
+        let acknowledged = values.iter().zip(set).filter(|(_, reply)| **reply == Reply::Ok).map(|(value, _)| value);
+        let newest = acknowledged.last().map(|value| value.parse::<u64>().expect("a number"));
+        uncertain += set.iter().filter(|reply| reply.is_error()).count();
+        if let (Reply::Value(got), Some(newest)) = (got, newest) {
+            let got: u64 = String::from_utf8_lossy(got).parse().expect("a number");
+            assert!(got >= newest, "{newest} was set after {got}: {set:?}");
+        }
+        set.iter().all(|reply| *reply == Reply::Ok)
+    };
+    assert!(round(&mut client));
+    std::thread::scope(|scope| {
+        let killing = scope.spawn(|| cluster.succeed(&["dev", "kill", &primary.to_string()]));
+        let begun = Instant::now();
+        while !killing.is_finished() || well_since < 5 {
+            well_since = if round(&mut client) && killing.is_finished() { well_since + 1 } else { 0 };
+            assert!(begun.elapsed() < PATIENCE, "{}", text(&cluster.godwit(&["why"])));
+        }
+    });
+    eprintln!("{uncertain} of {next} were not acknowledged");
 }

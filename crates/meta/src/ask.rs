@@ -75,7 +75,7 @@ impl Inner {
     async fn ask_one(&self, node: NodeId, question: &Question) -> Heard {
         if node == self.me() {
             return match question {
-                Question::Propose(command) => heard(self.propose_here(command.clone()).await),
+                Question::Propose(command) => heard(question, self.propose_here(command.clone()).await),
                 Question::Read => read(self.read_here().await),
                 Question::Peek => read(self.peek_here().await),
             };
@@ -84,7 +84,7 @@ impl Inner {
             // Asked first whether it leads at all: a proposal that goes astray has an unknown outcome, a ping has none.
             match self.call(node, Request::Ping, self.brief()).await {
                 Ok(Answer::Pong(guide)) if guide.leader == Some(node) => {}
-                Ok(answer) => return heard(answer),
+                Ok(answer) => return heard(question, answer),
                 Err(_) => return Heard::Nothing,
             }
         }
@@ -102,7 +102,7 @@ impl Inner {
                     None => Heard::Nothing,
                 }
             }
-            (Ok(answer), _) => heard(answer),
+            (Ok(answer), _) => heard(question, answer),
             (Err(CarryError::NoAnswer(_)), Question::Propose(_)) => {
                 self.forget_leader(node);
                 Heard::Reached(Reached::Unknown)
@@ -175,8 +175,12 @@ fn read(state: Option<Arc<MetaState>>) -> Heard {
     state.map_or(Heard::Nothing, |state| Heard::Reached(Reached::State(state)))
 }
 
-fn heard(answer: Answer) -> Heard {
+fn heard(question: &Question, answer: Answer) -> Heard {
     match answer {
+        Answer::Done(_) | Answer::Refused(_) | Answer::Unknown if !matches!(question, Question::Propose(_)) => {
+            tracing::warn!("a node that was asked for the blueprint answers as if it had been asked to change it");
+            Heard::Nothing
+        }
         Answer::Done(applied) => Heard::Reached(Reached::Done(applied)),
         Answer::Refused(refusal) => Heard::Reached(Reached::Refused(refusal)),
         Answer::Unknown => Heard::Reached(Reached::Unknown),
@@ -192,5 +196,18 @@ fn heard(answer: Answer) -> Heard {
         Answer::Append(_) | Answer::Vote(_) | Answer::Snapshot(_) | Answer::State(..) | Answer::Joined { .. } => {
             Heard::Nothing
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_to_another_question_is_none() {
+        assert!(matches!(heard(&Question::Read, Answer::Unknown), Heard::Nothing));
+        let depart = blueprint::Command::Depart { node: NodeId(1) };
+        let propose = Question::Propose(MetaCommand::Change(depart));
+        assert!(matches!(heard(&propose, Answer::Unknown), Heard::Reached(Reached::Unknown)));
     }
 }

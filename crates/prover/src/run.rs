@@ -83,7 +83,9 @@ pub async fn prove(settings: &Settings, live: &Arc<Live>, mut stop: watch::Recei
     live.enter("last answers");
     live.change(|record| record.ended = live.now());
     workload.lock().expect("nobody panics with it").wind_down();
-    while clients.join_next().await.is_some() {}
+    while let Some(client) = clients.join_next().await {
+        client.expect("a client that panics is a bug, and what it had asked is missing from the record");
+    }
     // No reason not to judge what there is.
     if let Err(failed) = disturbed {
         live.change(|record| record.problems.push(format!("a fault could not be made or taken back: {failed}")));
@@ -123,7 +125,9 @@ async fn read_back(settings: &Settings, live: &Arc<Live>, workload: &Mutex<Workl
         let tasks = Arc::clone(&tasks);
         clients.spawn(async move { client.read_back(&tasks, deadline).await });
     }
-    while clients.join_next().await.is_some() {}
+    while let Some(client) = clients.join_next().await {
+        client.expect("a client that panics is a bug, and what it had asked is missing from the record");
+    }
 }
 
 /// Deletes the keys of a run, and says how many could not be.

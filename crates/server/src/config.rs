@@ -111,6 +111,10 @@ impl Config {
             limits,
             silence: millis(self.silence_ms),
             round: millis(self.silence_ms / 7),
+            // What finds no primary where it hopped to goes back to the door that it came in at: only there is known what else the client
+            // asked. From node to node it could be overtaken: 1. SET k 1 hops to a node that is not primary yet, and hops on; 2. that
+            // node becomes it; 3. SET k 2 comes, and is done; 4. SET k 1 comes back.
+            most_hops: 1,
             ..node::Config::default()
         };
         config

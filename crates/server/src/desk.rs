@@ -61,7 +61,7 @@ impl Wires {
             }
             Back::Frame(Frame::Message(_) | Frame::Call { .. }) => {}
             // Whoever asked need not wait for its patience to end: somebody else may lead by then.
-            Back::Down => answered.open.borrow_mut().retain(|_, (to, _)| *to != from),
+            Back::Down { .. } => answered.open.borrow_mut().retain(|_, (to, _)| *to != from),
         };
         let caller = Caller { node: me, cluster: 0, end: End::Desk };
         Rc::new(Self {
@@ -208,7 +208,9 @@ impl Driver {
 
     fn carry_out(self: &Rc<Self>, output: Output) {
         match output {
-            Output::Send { to, message } => self.wires.links.send(to, message),
+            Output::Send { to, message } => {
+                let _repeated_if_lost = self.wires.links.send(to, message);
+            }
             Output::Mail { to, mail } => self.post.input(to, Input::Mail { from: Station::Desk, mail }),
             Output::Propose(command) => self.propose(Station::Desk, command),
             Output::Report(report) => self.report(report),
@@ -355,6 +357,10 @@ pub(crate) async fn let_peers_in(
 async fn direct(visitor: Visitor, meta: &Rc<RefCell<Option<Embedded>>>, post: &Post) {
     let Visitor { hello, stream, rest } = visitor;
     match hello.end {
+        // Who belongs to no cluster yet may only ask to join one: what it says to a lane is for nobody.
+        End::Lane(_) | End::Bulk(_) if hello.cluster == 0 => {
+            tracing::debug!(from = %hello.from, "a lane was dialled by who has not joined");
+        }
         End::Lane(lane) | End::Bulk(lane) => {
             if let Ok(stream) = stream.into_std() {
                 post.lane(lane % post.lanes(), Letter::Peer { from: hello.from, stream, rest });
@@ -413,4 +419,31 @@ async fn attend(
 fn hear(from: NodeId, message: PeerMessage, post: &Post) {
     let station = message.station(post.lanes());
     post.input(station, Input::Peer { from, message });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Hello, PROTOCOL};
+
+    /// A visitor with that greeting.
+    async fn visitor(cluster: u128, end: End) -> Visitor {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let stream = tokio::net::TcpStream::connect(address).await.expect("it listens");
+        let hello = Hello { protocol: PROTOCOL, cluster, from: NodeId(2), to: None, end };
+        Visitor { hello, stream, rest: BytesMut::new() }
+    }
+
+    #[tokio::test]
+    async fn who_has_not_joined_reaches_no_lane() {
+        let (post, mut letters, _desk) = Post::new(1);
+        let meta = Rc::default();
+        for end in [End::Lane(0), End::Bulk(0)] {
+            direct(visitor(0, end).await, &meta, &post).await;
+            assert!(letters[0].try_recv().is_err(), "{end:?}");
+            direct(visitor(7, end).await, &meta, &post).await;
+            assert!(matches!(letters[0].try_recv(), Ok(Letter::Peer { from: NodeId(2), .. })));
+        }
+    }
 }

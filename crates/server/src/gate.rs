@@ -9,6 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::link;
 use crate::wire::{self, Hello, LONGEST_GREETING, MAGIC, PROTOCOL, Welcome};
 
 /// Whoever has not said who it is by then is nobody.
@@ -32,6 +33,7 @@ pub(crate) struct Visitor {
 /// Reads the greeting, and answers it.
 pub(crate) async fn receive(mut stream: TcpStream, host: Host) -> io::Result<Visitor> {
     stream.set_nodelay(true)?;
+    link::watch(&stream)?;
     let greeted = timeout(PATIENCE, read_greeting(&mut stream)).await;
     let (hello, rest) = greeted.map_err(|_| io::Error::other("no greeting within three seconds"))??;
     let answer = judge(&hello, host);

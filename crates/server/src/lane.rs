@@ -13,7 +13,7 @@ use std::time::Duration;
 use blueprint::{BucketId, Durability, Epoch, Honest, Instant, NodeId};
 use bytes::BytesMut;
 use journal::{Journal, Outcome, State};
-use node::{Answered, BatchId, Input, Lane, Mail, NodeRecord, Origin, Output, PeerMessage, Station};
+use node::{Answered, BatchId, HopId, Input, Lane, Mail, NodeRecord, Origin, Output, PeerMessage, Station};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -23,7 +23,7 @@ use tokio::time::{Instant as Moment, sleep, sleep_until};
 use crate::addresses::Addresses;
 use crate::clock;
 use crate::door::{self, Hall, House};
-use crate::link::{Caller, Links};
+use crate::link::{Back, Caller, Links};
 use crate::post::{DeskLetter, Letter, Letters, Post};
 use crate::wire::{self, End, Frame, LONGEST_FRAME};
 
@@ -81,13 +81,16 @@ impl Driver {
     async fn live(parts: Parts, mut letters: Letters) {
         let Parts { number, me, cluster, lane, said, journal, post, house } = parts;
         let caller = Caller { node: me, cluster, end: End::Lane(number) };
-        let driver = Rc::new_cyclic(|this| Self {
+        let driver = Rc::new_cyclic(|this: &Weak<Self>| Self {
             this: this.clone(),
             number,
             me,
             deadline: Cell::new(lane.deadline()),
             lane: RefCell::new(lane),
-            links: Links::new(caller, Rc::new(|_, _| {})),
+            links: Links::new(caller, {
+                let this = this.clone();
+                Rc::new(move |from, back| this.upgrade().into_iter().for_each(|driver| driver.hear_back(from, &back)))
+            }),
             post,
             hall: Hall::new(house),
             journal,
@@ -198,7 +201,7 @@ impl Driver {
 
     fn carry_out(&self, now: Instant, output: Output, again: &mut Vec<Input>) {
         match output {
-            Output::Send { to, message } => self.links.send(to, message),
+            Output::Send { to, message } => self.send(to, message, again),
             Output::Write { id, records } => self.write(id, records, again),
             Output::Answer { origin, answer } => self.answer(origin, answer),
             Output::Read { origin, home, command, answer, good_until } => {
@@ -232,6 +235,19 @@ impl Driver {
         }
     }
 
+    fn send(&self, to: NodeId, message: PeerMessage, again: &mut Vec<Input>) {
+        let hop = if let PeerMessage::Hop { id, .. } = &message { Some(*id) } else { None };
+        if !self.links.send(to, message) {
+            again.extend(hop.map(|id| not_sent(to, id)));
+        }
+    }
+
+    fn hear_back(&self, from: NodeId, back: &Back) {
+        if let Back::Down { unsent } = back {
+            unsent.iter().for_each(|id| self.step(not_sent(from, *id)));
+        }
+    }
+
     fn mail(&self, to: Station, mail: Mail) {
         self.post.input(to, Input::Mail { from: Station::Lane(self.number), mail });
     }
@@ -239,7 +255,9 @@ impl Driver {
     fn answer(&self, origin: Origin, answer: node::Answer) {
         match origin {
             Origin::Client(request) => self.hall.answer(self, request, answer),
-            Origin::Hop { node, id } => self.links.send(node, PeerMessage::HopAnswer { id, answer }),
+            Origin::Hop { node, id } => {
+                let _expires_if_lost = self.links.send(node, PeerMessage::HopAnswer { id, answer });
+            }
         }
     }
 
@@ -374,4 +392,9 @@ fn end_if_failed(state: &State) {
         tracing::error!("the journal failed and this node stops, so that others take over: {why}");
         std::process::exit(crate::EXIT_DISK);
     }
+}
+
+/// A hop that was not sent was certainly not done (R12).
+fn not_sent(to: NodeId, id: HopId) -> Input {
+    Input::Peer { from: to, message: PeerMessage::HopAnswer { id, answer: node::Answer::TryAgain } }
 }

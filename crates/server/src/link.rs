@@ -4,7 +4,7 @@
 //! so that a backfill never delays a beacon. What comes back arrives over links that the other side dialled.
 //!
 //! Nothing here waits for anybody. What is said while a link is down is lost, and so is what does not fit while a peer is slow:
-//! the machines repeat whatever matters, and a hop that is not answered is uncertain. A slow peer therefore costs only itself.
+//! the machines repeat whatever matters, and whoever sends a hop is told that it was not sent. A slow peer therefore costs only itself.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use blueprint::NodeId;
 use bytes::BytesMut;
-use node::PeerMessage;
+use node::{HopId, PeerMessage};
+use rustix::net::sockopt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -23,15 +24,20 @@ use tokio::time::{sleep, timeout};
 
 use crate::wire::{self, End, Frame, Hello, LONGEST_FRAME, LONGEST_GREETING, MAGIC, PROTOCOL, Welcome};
 
-/// What may wait for a peer that reads slowly: several seconds of a busy link.
+/// What may wait for a peer that reads slowly: several seconds of a busy link. One frame more than this always fits, for a single
+/// value may be larger.
 const MOST_WAITING: usize = 32 << 20;
-/// The same for what is large. One image more than this always fits: a single value may be larger.
-const MOST_WAITING_BULK: usize = 8 << 20;
+/// The same for images, which are sent again if they are lost.
+const MOST_IMAGES: usize = 8 << 20;
+/// A peer that does not take what it was sent for so long, or does not even say that it is there, is gone: the link is dialled again.
+const SILENCE: Duration = Duration::from_secs(2);
 const DIAL_PATIENCE: Duration = Duration::from_secs(3);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// A frame from here on is large.
+/// An image from here on is large.
 const LARGE: usize = 16 << 10;
+/// A request that hops, or its answer, from here on.
+pub(crate) const LARGE_HOP: usize = 64 << 10;
 
 /// Who dials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +50,8 @@ pub(crate) struct Caller {
 pub(crate) struct Links {
     caller: Cell<Caller>,
     peers: RefCell<BTreeMap<NodeId, Peer>>,
+    /// How often one came up, went down or was dropped.
+    turns: Rc<Cell<u64>>,
     /// What comes back over a link that was dialled here: answers to calls, and that there will be no more of them.
     on_back: Rc<dyn Fn(NodeId, Back)>,
     scratch: RefCell<Vec<u8>>,
@@ -64,14 +72,15 @@ impl Drop for Peer {
 
 pub(crate) enum Back {
     Frame(Frame),
-    /// The link is down: what was asked over it is not answered any more.
-    Down,
+    /// The link is down: what was asked over it is not answered any more. Of these not a byte was sent.
+    Down {
+        unsent: Vec<HopId>,
+    },
 }
 
 /// What is to be written to one socket.
 struct Pipe {
     waiting: RefCell<Vec<u8>>,
-    most: usize,
     up: Cell<bool>,
     more: Notify,
     /// Why it is down, for whoever asks.
@@ -79,20 +88,20 @@ struct Pipe {
 }
 
 impl Pipe {
-    fn new(most: usize) -> Rc<Self> {
+    fn new() -> Rc<Self> {
         Rc::new(Self {
             waiting: RefCell::default(),
-            most,
             up: Cell::new(false),
             more: Notify::new(),
             trouble: RefCell::default(),
         })
     }
 
-    /// False: it was dropped.
-    fn push(&self, frame: &[u8]) -> bool {
+    /// False: it was dropped, all of it. However large, it is taken if less than `most` waits: it would never be otherwise, on a busy
+    /// link.
+    fn push(&self, frame: &[u8], most: usize) -> bool {
         let mut waiting = self.waiting.borrow_mut();
-        if !self.up.get() || (waiting.len() + frame.len() > self.most && !waiting.is_empty()) {
+        if !self.up.get() || waiting.len() >= most {
             return false;
         }
         if waiting.is_empty() {
@@ -105,7 +114,13 @@ impl Pipe {
 
 impl Links {
     pub(crate) fn new(caller: Caller, on_back: Rc<dyn Fn(NodeId, Back)>) -> Self {
-        Self { caller: Cell::new(caller), peers: RefCell::default(), on_back, scratch: RefCell::default() }
+        let (caller, turns) = (Cell::new(caller), Rc::default());
+        Self { caller, peers: RefCell::default(), turns, on_back, scratch: RefCell::default() }
+    }
+
+    /// Another number if any link has come up or gone down since.
+    pub(crate) fn turns(&self) -> u64 {
+        self.turns.get()
     }
 
     /// A node that has just joined knows now which cluster it belongs to.
@@ -128,34 +143,39 @@ impl Links {
     }
 
     fn dial(&self, node: NodeId, address: String) -> Peer {
-        let (small, bulk) = (Pipe::new(MOST_WAITING), Pipe::new(MOST_WAITING_BULK));
+        turn(&self.turns); // it may replace another
+        let (small, bulk) = (Pipe::new(), Pipe::new());
         let caller = self.caller.get();
         let mut ends = vec![(caller.end, Rc::clone(&small))];
         if let End::Lane(lane) = caller.end {
             ends.push((End::Bulk(lane), Rc::clone(&bulk)));
         }
         let task = |(end, pipe)| {
-            let (address, on_back) = (address.clone(), Rc::clone(&self.on_back));
-            tokio::task::spawn_local(keep_up(Caller { end, ..caller }, node, address, pipe, on_back))
+            let (address, turns, on_back) = (address.clone(), Rc::clone(&self.turns), Rc::clone(&self.on_back));
+            tokio::task::spawn_local(keep_up(Caller { end, ..caller }, node, address, pipe, turns, on_back))
         };
         let tasks = ends.into_iter().map(task).collect();
         Peer { address, small, bulk, tasks }
     }
 
-    pub(crate) fn send(&self, to: NodeId, message: PeerMessage) {
-        self.send_frame(to, &Frame::Message(message));
+    /// False: not a byte of it was sent, nor will be.
+    pub(crate) fn send(&self, to: NodeId, message: PeerMessage) -> bool {
+        self.send_frame(to, &Frame::Message(message))
     }
 
-    /// False: nothing was sent.
+    /// False: not a byte of it was sent, nor will be.
     pub(crate) fn send_frame(&self, to: NodeId, frame: &Frame) -> bool {
         let peers = self.peers.borrow();
         let Some(peer) = peers.get(&to) else { return false };
         let mut scratch = self.scratch.borrow_mut();
         scratch.clear();
         wire::put(&mut scratch, frame);
-        let bulk = scratch.len() >= LARGE && matches!(self.caller.get().end, End::Lane(_)) && may_be_late(frame);
-        let pipe = if bulk { &peer.bulk } else { &peer.small };
-        let sent = pipe.push(&scratch);
+        let sent = match Haste::of(frame, scratch.len()) {
+            Haste::Urgent => peer.small.push(&scratch, MOST_WAITING),
+            Haste::Image => peer.bulk.push(&scratch, MOST_IMAGES),
+            Haste::Apart if peer.bulk.up.get() => peer.bulk.push(&scratch, MOST_WAITING),
+            Haste::Apart => peer.small.push(&scratch, MOST_WAITING),
+        };
         if scratch.capacity() > MOST_WAITING {
             *scratch = Vec::new();
         }
@@ -175,14 +195,51 @@ impl Links {
     }
 }
 
-/// Only images are large for their own sake. Large batches of entries are urgent all the same.
-fn may_be_late(frame: &Frame) -> bool {
-    let Frame::Message(PeerMessage::Bucket { envelope, .. }) = frame else { return false };
-    matches!(envelope.message, phaser::Message::Fill { .. })
+fn turn(turns: &Cell<u64>) {
+    turns.set(turns.get() + 1);
+}
+
+/// By which of the two links something goes.
+enum Haste {
+    /// Large batches of entries included.
+    Urgent,
+    /// Large for its own sake; only ever from a lane to a lane.
+    Image,
+    /// A large request that hops, or an answer: it should not delay a beacon. Nothing depends on when it arrives: the door begins nothing
+    /// that must not overtake a large request before that is answered.
+    Apart,
+}
+
+impl Haste {
+    fn of(frame: &Frame, length: usize) -> Self {
+        let Frame::Message(message) = frame else { return Self::Urgent };
+        match message {
+            PeerMessage::Bucket { envelope, .. } => match envelope.message {
+                phaser::Message::Fill { .. } if length >= LARGE => Self::Image,
+                _ => Self::Urgent,
+            },
+            PeerMessage::Hop { .. } | PeerMessage::HopAnswer { .. } if length >= LARGE_HOP => Self::Apart,
+            PeerMessage::Hop { .. }
+            | PeerMessage::HopAnswer { .. }
+            | PeerMessage::Probe { .. }
+            | PeerMessage::Probed { .. }
+            | PeerMessage::Push(_)
+            | PeerMessage::Echoed(_)
+            | PeerMessage::Order(_)
+            | PeerMessage::Directory(_) => Self::Urgent,
+        }
+    }
 }
 
 /// Dials, and dials again, for as long as the peer is one.
-async fn keep_up(caller: Caller, to: NodeId, address: String, pipe: Rc<Pipe>, on_back: Rc<dyn Fn(NodeId, Back)>) {
+async fn keep_up(
+    caller: Caller,
+    to: NodeId,
+    address: String,
+    pipe: Rc<Pipe>,
+    turns: Rc<Cell<u64>>,
+    on_back: Rc<dyn Fn(NodeId, Back)>,
+) {
     let mut pause = SHORTEST_PAUSE;
     loop {
         let dialled = match timeout(DIAL_PATIENCE, dial(caller, Some(to), &address)).await {
@@ -193,12 +250,15 @@ async fn keep_up(caller: Caller, to: NodeId, address: String, pipe: Rc<Pipe>, on
             Ok((stream, _)) => {
                 pause = SHORTEST_PAUSE;
                 pipe.trouble.take();
-                pipe.waiting.borrow_mut().clear();
                 pipe.up.set(true);
+                turn(&turns);
                 tracing::debug!(%to, %address, end = ?caller.end, "link is up");
                 let ended = pump(stream, to, &pipe, &on_back).await;
                 pipe.up.set(false);
-                on_back(to, Back::Down);
+                turn(&turns);
+                // What the socket did not take whole is not in there any more.
+                let unsent = std::mem::take(&mut *pipe.waiting.borrow_mut());
+                on_back(to, Back::Down { unsent: hops_among(&unsent) });
                 ended.map_or_else(|error| error.to_string(), |()| "the other side closed it".to_owned())
             }
             Err(why) => why,
@@ -210,6 +270,16 @@ async fn keep_up(caller: Caller, to: NodeId, address: String, pipe: Rc<Pipe>, on
         sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
+}
+
+fn hops_among(frames: &[u8]) -> Vec<HopId> {
+    let (mut frames, mut hops) = (BytesMut::from(frames), Vec::new());
+    while let Ok(Some(frame)) = wire::take(&mut frames, LONGEST_FRAME) {
+        if let Frame::Message(PeerMessage::Hop { id, .. }) = frame {
+            hops.push(id);
+        }
+    }
+    hops
 }
 
 /// Writes what is waiting, reads what comes back, until one of them ends.
@@ -252,6 +322,7 @@ async fn pump(stream: TcpStream, to: NodeId, pipe: &Pipe, on_back: &Rc<dyn Fn(No
 pub(crate) async fn dial(caller: Caller, to: Option<NodeId>, address: &str) -> io::Result<(TcpStream, Welcome)> {
     let mut stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
+    watch(&stream)?;
     let Caller { node, cluster, end } = caller;
     let mut greeting = MAGIC.to_vec();
     wire::put(&mut greeting, &Hello { protocol: PROTOCOL, cluster, from: node, to, end });
@@ -269,5 +340,85 @@ pub(crate) async fn dial(caller: Caller, to: Option<NodeId>, address: &str) -> i
                 return Err(io::Error::other("it answers in another language: probably not a peer port of Godwit"));
             }
         }
+    }
+}
+
+/// A peer that is gone without a word is missed soon, on either side of a link.
+pub(crate) fn watch(stream: &TcpStream) -> io::Result<()> {
+    keep_alive(stream, SILENCE)?;
+    #[cfg(target_os = "linux")]
+    sockopt::set_tcp_user_timeout(stream, SILENCE.as_millis() as u32)?;
+    Ok(())
+}
+
+/// Asks the other side whether it is still there when it has said nothing for so long, and gives it as long again to answer.
+pub(crate) fn keep_alive(stream: &TcpStream, after: Duration) -> io::Result<()> {
+    const PROBES: u32 = 3;
+    let between = (after / PROBES).max(Duration::from_secs(1));
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, after)?;
+    sockopt::set_tcp_keepintvl(stream, between)?;
+    sockopt::set_tcp_keepcnt(stream, PROBES)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use blueprint::BucketId;
+    use bytes::Bytes;
+    use node::Answer;
+    use values::{Command, Reply};
+
+    use super::*;
+
+    #[test]
+    fn a_frame_larger_than_any_bound_is_not_refused_for_ever() {
+        let pipe = Pipe::new();
+        assert!(!pipe.push(b"abc", 10), "it is down");
+        pipe.up.set(true);
+        assert!(pipe.push(b"abc", 10) && pipe.push(&[0; 100], 10), "something waits, and it is taken all the same");
+        assert!(!pipe.push(b"abc", 10));
+        assert_eq!(pipe.waiting.borrow().len(), 103, "what was refused left nothing behind");
+    }
+
+    #[tokio::test]
+    async fn who_is_gone_without_a_word_is_missed() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let stream = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("it listens");
+        watch(&stream).expect("options of every socket");
+        assert!(sockopt::socket_keepalive(&stream).expect("an option"));
+        assert_eq!(sockopt::tcp_keepidle(&stream).expect("an option"), SILENCE);
+        #[cfg(target_os = "linux")]
+        assert_eq!(sockopt::tcp_user_timeout(&stream).expect("an option"), SILENCE.as_millis() as u32);
+    }
+
+    #[test]
+    fn hops_that_were_not_sent_are_found_again() {
+        let hop = |number| {
+            let (id, command) = (HopId { lane: 3, number }, Command::get(Bytes::from_static(b"k")));
+            Frame::Message(PeerMessage::Hop { id, bucket: BucketId(1), hops: 1, command })
+        };
+        let mut frames = Vec::new();
+        for frame in [hop(1), Frame::Message(PeerMessage::Echoed(blueprint::Epoch(1))), hop(2)] {
+            wire::put(&mut frames, &frame);
+        }
+        let found: Vec<u64> = hops_among(&frames).into_iter().map(|id| id.number).collect();
+        assert_eq!(found, [1, 2]);
+    }
+
+    #[test]
+    fn large_values_do_not_delay_beacons() {
+        let id = HopId { lane: 0, number: 1 };
+        let command = |size| Command::set(Bytes::from_static(b"k"), vec![0; size].into(), None);
+        let hop = |size| PeerMessage::Hop { id, bucket: BucketId(1), hops: 1, command: command(size) };
+        let answer = |size| PeerMessage::HopAnswer { id, answer: Answer::Reply(Reply::Value(vec![0; size].into())) };
+        let haste = |message| {
+            let frame = Frame::Message(message);
+            let mut bytes = Vec::new();
+            wire::put(&mut bytes, &frame);
+            Haste::of(&frame, bytes.len())
+        };
+        assert!(matches!(haste(hop(100)), Haste::Urgent) && matches!(haste(answer(100)), Haste::Urgent));
+        assert!(matches!(haste(hop(1 << 20)), Haste::Apart) && matches!(haste(answer(1 << 20)), Haste::Apart));
     }
 }

@@ -36,6 +36,14 @@ pub(crate) fn cross_slot() -> Reply {
     Reply::error("CROSSSLOT Keys in request don't hash to the same slot")
 }
 
+/// Of a command in several parts, one of which failed like this.
+pub(crate) fn partly_done(error: &Reply) -> Reply {
+    let why = if let Reply::Error(text) = error { &text[..] } else { &[] };
+    let what = b"UNCERTAIN part of it may have been done, for its keys are in several slots: read them before asking again, or ask for \
+        keys of one slot. The first part that failed: ";
+    Reply::error_with([what, why].concat())
+}
+
 pub(crate) fn wrong_arity(name: &[u8]) -> Reply {
     Reply::error_with([b"ERR wrong number of arguments for '", name, b"' command"].concat())
 }

@@ -28,5 +28,5 @@ pub use reply::{DEEPEST, Double, Reply};
 pub use row::{Group, Kind, Positions, Row, flag, named, rows};
 pub use sessions::REMEMBERED;
 pub use slot::slot_of;
-pub use spread::{Cursor, Scan, Spread};
+pub use spread::{Cursor, Scan, Spread, failed_write};
 pub use table::{Read, Table};

@@ -96,6 +96,12 @@ impl Reply {
     pub fn is_error(&self) -> bool {
         matches!(self, Reply::Error(_))
     }
+
+    /// An error that leaves open whether it was done (R12).
+    #[must_use]
+    pub fn is_uncertain(&self) -> bool {
+        matches!(self, Reply::Error(text) if text.starts_with(b"UNCERTAIN "))
+    }
 }
 
 impl From<bool> for Reply {

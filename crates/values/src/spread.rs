@@ -50,11 +50,16 @@ impl Spread {
         &self.parts
     }
 
-    /// The answer of the whole, from those of the parts in their order. An error of one is the answer of all.
+    /// The answer of the whole, from those of the parts in their order. Of a read an error of one is the answer of all, and so it is
+    /// of a write if no part was done.
     #[must_use]
     pub fn join(&self, replies: &[Reply]) -> Reply {
-        if let Some(error) = replies.iter().find(|reply| reply.is_error()) {
-            return error.clone();
+        let failed = match self.flags & flag::WRITE {
+            0 => replies.iter().find(|reply| reply.is_error()).cloned(),
+            _ => failed_write(replies),
+        };
+        if let Some(error) = failed {
+            return error;
         }
         if self.flags & flag::ALL_OK != 0 {
             return Reply::Ok;
@@ -69,6 +74,15 @@ impl Spread {
         };
         Reply::Array(self.places.iter().map(item).collect())
     }
+}
+
+/// What is wrong with a write in several parts, each of which was done, or certainly not, or nobody knows. Who hears of a failure may
+/// believe that nothing was done (R12), so that is said only if it is true.
+#[must_use]
+pub fn failed_write(replies: &[Reply]) -> Option<Reply> {
+    let error = replies.iter().find(|reply| reply.is_error())?;
+    let certainly_nothing = replies.iter().all(|reply| reply.is_error() && !reply.is_uncertain());
+    Some(if certainly_nothing { error.clone() } else { errors::partly_done(error) })
 }
 
 /// Where a `SCAN` over all slots goes on, as one number that every client can represent: 46 bits.

@@ -146,7 +146,7 @@ fn what_cannot_be_spread() {
     assert_eq!(refused("msetnx a 1 b 2"), "CROSSSLOT Keys in request don't hash to the same slot");
     assert_eq!(refused("rename a b"), "CROSSSLOT Keys in request don't hash to the same slot");
     assert_eq!(refused("mset a 1 b"), "ERR wrong number of arguments for 'mset' command");
-    let spread = command("del a b").spread().expect("two parts");
+    let spread = command("exists a b").spread().expect("two parts");
     let down = Reply::error("CLUSTERDOWN of one");
     assert_eq!(spread.join(&[Reply::Number(1), down.clone()]), down);
 }
@@ -170,4 +170,25 @@ fn words_of_scan() {
     assert_eq!(Cursor::next(Slot(3), 9), Cursor { slot: Slot(3), place: 9 });
     assert_eq!(Cursor::next(Slot::LAST, 0), Cursor::START);
     assert_eq!(slot_of(b"{t}1"), slot_of(b"t"));
+}
+
+/// R12: who hears of a failure may believe that nothing was done.
+#[test]
+fn a_write_in_parts_fails_only_if_no_part_was_done() {
+    let (again, uncertain) = (Reply::error("TRYAGAIN later"), Reply::error("UNCERTAIN who knows"));
+    let join = |text: &str, replies: &[&Reply]| {
+        let replies: Vec<Reply> = replies.iter().map(|reply| (*reply).clone()).collect();
+        command(text).spread().expect("two parts").join(&replies)
+    };
+    for (text, done) in [("mset a 1 b 2", Reply::Ok), ("del a b", Reply::Number(1)), ("unlink a b", Reply::Number(0))] {
+        assert_eq!(join(text, &[&again, &again]), again, "{text}");
+        for replies in
+            [[&done, &again], [&again, &done], [&uncertain, &again], [&again, &uncertain], [&done, &uncertain]]
+        {
+            let answer = join(text, &replies);
+            assert!(answer.is_uncertain(), "{text}: {replies:?} gave {answer:?}");
+        }
+    }
+    assert_eq!(join("mget a b", &[&Reply::Array(vec![Reply::Nil]), &again]), again);
+    assert_eq!(join("exists a b", &[&again, &Reply::Number(1)]), again);
 }

@@ -1,11 +1,12 @@
 //! The front door: clients of Redis come in here, on the cluster port or on the one for any client.
 //!
-//! A connection belongs to one lane. Its requests go to the machine as they are read, and answers leave in the order of the
-//! requests, whenever they come: a connection keeps one place in its queue for each.
+//! A connection belongs to one lane. Its requests go to the machine as they are read, except those that would overtake others
+//! (`order`), and answers leave in the order of the requests, whenever they come: a connection keeps one place in its queue for each.
 
 mod cluster;
 mod connection;
 mod info;
+mod order;
 mod requests;
 mod server;
 mod talk;
@@ -18,22 +19,25 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use blueprint::Slot;
 use bytes::BytesMut;
 use node::{Answer, Door, Input, RequestId};
 use resp::{Limits, Requests as Parser};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 use values::{Command, Reply};
 
 pub(crate) use connection::Connection;
 pub(crate) use info::{House, resident_bytes};
-use requests::{Asker, Request, Requests};
+use order::{Concern, Step, Way};
+use requests::{Asked, Asker, Request, Requests, What, concern_of};
 
 use crate::lane::Driver;
+use crate::link;
 
 /// How long the door goes on asking when nobody leads a slot: longer than it takes to replace a primary.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -42,6 +46,10 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Bytes read from one client before others have their turn.
 const READ_AT_ONCE: usize = 16 << 10;
 const SMALLEST_READ: usize = 2 << 10;
+/// Nobody is read from while the requests of all clients of a lane take more than this.
+const MOST_BYTES: usize = 256 << 20;
+/// As Redis does: a client that is gone without a word is missed after this long.
+const KEEPALIVE: Duration = Duration::from_secs(300);
 
 /// The clients of one lane.
 pub(crate) struct Hall {
@@ -50,6 +58,10 @@ pub(crate) struct Hall {
     requests: RefCell<Requests>,
     /// Those with something to be written.
     touched: RefCell<Vec<Rc<Connection>>>,
+    /// What the requests take that are not answered yet.
+    bytes: Cell<usize>,
+    /// They take less again.
+    room: Notify,
     /// The disk is full: nothing new is written.
     refusing: Cell<bool>,
 }
@@ -61,6 +73,8 @@ impl Hall {
             connections: RefCell::default(),
             requests: RefCell::default(),
             touched: RefCell::default(),
+            bytes: Cell::new(0),
+            room: Notify::new(),
             refusing: Cell::new(false),
         }
     }
@@ -105,20 +119,76 @@ impl Hall {
     /// What became of a request.
     pub(crate) fn answer(&self, driver: &Driver, id: RequestId, answer: Answer) {
         let Some(request) = self.requests.borrow_mut().take(id) else { return };
-        if answer == Answer::TryAgain && driver.now() < request.until {
-            return self.ask_later(driver, request);
-        }
-        let reply = talk::reply(driver, &request.command, answer);
+        let may_ask_again = answer == Answer::TryAgain && driver.now() < request.until;
         match request.asker {
-            Asker::Client { connection, place } => {
-                connection.fill(place, reply);
-                self.touch(&connection);
+            Asker::Client { connection, place } if may_ask_again && request.command.is_write() => {
+                let asked = Asked { place, what: What::One(request.command), until: Some(request.until) };
+                self.take_back(driver, &connection, asked);
             }
-            Asker::Task(answer) => drop(answer.send(reply)),
+            Asker::Client { .. } | Asker::Task(_) if may_ask_again => self.ask_later(driver, request),
+            Asker::Client { connection, place } => {
+                let happened = matches!(answer, Answer::Reply(_) | Answer::Uncertain);
+                let concern = concern_of(&request.command);
+                self.fill(&connection, place, talk::reply(driver, &request.command, answer));
+                self.go_on(driver, &connection, place, concern, happened);
+            }
+            Asker::Task(asker) => drop(asker.send(talk::reply(driver, &request.command, answer))),
         }
     }
 
-    /// Nobody leads that slot right now. Somebody will soon, and a client should not have to know.
+    fn fill(&self, connection: &Rc<Connection>, place: u64, reply: Reply) {
+        let (before, freed) = (self.bytes.get(), connection.fill(place, reply));
+        self.bytes.set(before - freed);
+        if before >= MOST_BYTES && before - freed < MOST_BYTES {
+            self.room.notify_waiters();
+        }
+        self.touch(connection);
+    }
+
+    /// That one is answered; perhaps others waited for it.
+    fn go_on(&self, driver: &Driver, connection: &Rc<Connection>, place: u64, concern: Concern, happened: bool) {
+        let waited = connection.order.borrow_mut().answered(place, concern, happened);
+        if waited {
+            self.follow(driver, connection, concern);
+        }
+    }
+
+    fn follow(&self, driver: &Driver, connection: &Rc<Connection>, concern: Concern) {
+        let mut steps = Vec::new();
+        connection.order.borrow_mut().follow(concern, way(driver), &mut steps);
+        for step in steps {
+            match step {
+                Step::Begin(asked) => self.begin(driver, connection, asked),
+                Step::Again(slot, asked) => self.ask_all_later(driver, connection, slot, asked),
+                Step::GiveUp(Asked { place, what: What::One(command), .. }) => {
+                    self.fill(connection, place, talk::reply(driver, &command, Answer::TryAgain));
+                }
+                Step::GiveUp(_) => unreachable!("only what concerns one slot comes back"),
+            }
+        }
+    }
+
+    /// Nobody leads the slot of that write right now. Somebody will soon, and a client should not have to know.
+    fn take_back(&self, driver: &Driver, connection: &Rc<Connection>, asked: Asked) {
+        let concern = asked.what.concern();
+        if let Concern::Write { slot, .. } = concern {
+            connection.order.borrow_mut().came_back(asked.place, slot, asked);
+            self.follow(driver, connection, concern);
+        }
+    }
+
+    fn ask_all_later(&self, driver: &Driver, connection: &Rc<Connection>, slot: Slot, all: Vec<Asked>) {
+        let (Some(driver), connection) = (driver.this(), Rc::clone(connection)) else { return };
+        spawn_local(async move {
+            sleep(PAUSE).await;
+            let hall = &driver.hall;
+            all.into_iter().for_each(|asked| hall.begin(&driver, &connection, asked));
+            connection.order.borrow_mut().asked_again(slot, way(&driver));
+            hall.follow(&driver, &connection, Concern::Read(slot));
+        });
+    }
+
+    /// The same for what no other can overtake.
     fn ask_later(&self, driver: &Driver, request: Request) {
         let Some(driver) = driver.this() else { return };
         spawn_local(async move {
@@ -134,11 +204,28 @@ impl Hall {
         driver.step_too(Input::Client { request: id, command, door });
     }
 
-    /// Asks the cluster on behalf of a client; the answer takes its place in the client's queue.
-    fn ask(&self, driver: &Driver, connection: &Rc<Connection>, command: Command) {
-        let place = connection.wait();
-        let asker = Asker::Client { connection: Rc::clone(connection), place };
-        self.put(driver, Request { asker, command, door: connection.door, until: driver.now() + PATIENCE });
+    /// Asks on behalf of a client, as soon as nothing is overtaken by it; the answer takes its place in the client's queue.
+    fn ask(&self, driver: &Driver, connection: &Rc<Connection>, what: What) {
+        let (place, bytes) = connection.wait(what.bytes());
+        self.bytes.set(self.bytes.get() + bytes);
+        let (concern, asked) = (what.concern(), Asked { place, what, until: None });
+        let begins = connection.order.borrow_mut().admit(place, concern, asked, way(driver));
+        if let Some(asked) = begins {
+            self.begin(driver, connection, asked);
+        }
+    }
+
+    fn begin(&self, driver: &Driver, connection: &Rc<Connection>, asked: Asked) {
+        let Asked { place, what, until } = asked;
+        match what {
+            What::One(command) => {
+                let asker = Asker::Client { connection: Rc::clone(connection), place };
+                let until = until.unwrap_or_else(|| driver.now() + PATIENCE);
+                self.put(driver, Request { asker, command, door: connection.door, until });
+            }
+            What::Spread(spread) => wide::spread(driver, connection, place, spread),
+            What::Wide(command) => wide::ask(driver, connection, place, command),
+        }
     }
 
     /// Asks the cluster, wherever the slot is led.
@@ -146,13 +233,18 @@ impl Hall {
         let (answer, answered) = oneshot::channel();
         let until = driver.look_at_clock() + PATIENCE;
         self.put(driver, Request { asker: Asker::Task(answer), command, door: Door::Any, until });
-        answered.await.unwrap_or_else(|_| Reply::error("TRYAGAIN the node is stopping"))
+        answered.await.unwrap_or_else(|_| Reply::error("UNCERTAIN the node is stopping"))
     }
+}
+
+/// Who leads, as this lane believes, and over which links it hops.
+fn way(driver: &Driver) -> Way {
+    Way { epoch: driver.lane.borrow().blueprint().epoch, turns: driver.links.turns() }
 }
 
 /// One client, from its first byte to its last.
 pub(crate) async fn serve(driver: Rc<Driver>, stream: TcpStream, door: Door) {
-    if stream.set_nodelay(true).is_err() {
+    if stream.set_nodelay(true).and_then(|()| link::keep_alive(&stream, KEEPALIVE)).is_err() {
         return;
     }
     let (connection, mut reader) = driver.hall.enter(stream, door);
@@ -162,11 +254,18 @@ pub(crate) async fn serve(driver: Rc<Driver>, stream: TcpStream, door: Door) {
         if buffer.capacity() - buffer.len() < SMALLEST_READ {
             buffer.reserve(READ_AT_ONCE);
         }
+        let has_room = driver.hall.bytes.get() < MOST_BYTES;
         tokio::select! {
-            read = reader.read_buf(&mut buffer), if connection.may_read() => match read {
-                Ok(0) | Err(_) => break,
+            read = reader.read_buf(&mut buffer), if has_room && connection.may_read() => match read {
+                // It has said everything, and may still listen.
+                Ok(0) => {
+                    connection.close_when_answered();
+                    continue;
+                }
+                Err(_) => break,
                 Ok(_) => {}
             },
+            () = driver.hall.room.notified(), if !has_room => continue,
             writable = connection.writable(), if connection.has_output() => {
                 if writable.is_err() {
                     break;

@@ -1,13 +1,61 @@
-//! Requests under way in this lane, found again by their numbers.
+//! What clients asked, and the requests under way in this lane, found again by their numbers.
 
 use std::rc::Rc;
 
 use blueprint::Instant;
 use node::{Door, RequestId};
 use tokio::sync::oneshot;
-use values::{Command, Reply};
+use values::{Command, Reply, Spread};
 
 use super::Connection;
+use super::order::Concern;
+
+/// A request of so many bytes may hop apart from others: see `link`, which counts all of the frame.
+const LARGE: usize = crate::link::LARGE_HOP / 2;
+
+/// What a client asked, at its place in the client's queue.
+pub(crate) struct Asked {
+    pub(crate) place: u64,
+    pub(crate) what: What,
+    /// Some: it was asked before.
+    pub(crate) until: Option<Instant>,
+}
+
+pub(crate) enum What {
+    /// It concerns one slot.
+    One(Command),
+    /// Keys of several slots.
+    Spread(Spread),
+    Wide(Command),
+}
+
+impl What {
+    pub(crate) fn concern(&self) -> Concern {
+        match self {
+            Self::One(command) => concern_of(command),
+            Self::Spread(_) | Self::Wide(_) => Concern::All,
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::One(command) | Self::Wide(command) => bytes_of(command),
+            Self::Spread(spread) => spread.parts().iter().map(bytes_of).sum(),
+        }
+    }
+}
+
+pub(crate) fn concern_of(command: &Command) -> Concern {
+    match command.slot() {
+        Ok(slot) if command.is_write() => Concern::Write { slot, large: bytes_of(command) >= LARGE },
+        Ok(slot) => Concern::Read(slot),
+        Err(_) => Concern::All,
+    }
+}
+
+fn bytes_of(command: &Command) -> usize {
+    command.words().iter().map(|word| word.len()).sum()
+}
 
 pub(crate) struct Request {
     pub(crate) asker: Asker,

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use node::{Answer, Door};
 use values::{Command, Kind, NoSlot, Reply};
 
+use super::requests::What;
 use super::{Connection, cluster, server, wide};
 use crate::addresses::Addresses;
 use crate::lane::Driver;
@@ -21,9 +22,9 @@ pub(super) fn hear(driver: &Rc<Driver>, connection: &Rc<Connection>, words: Vec<
     connection.last.set((command.name(), driver.now()));
     match (command.kind(), command.slot()) {
         (Kind::Write, _) if hall.refusing.get() => say(driver, connection, disk_full()),
-        (Kind::Read | Kind::Write, Ok(_)) => hall.ask(driver, connection, command),
+        (Kind::Read | Kind::Write, Ok(_)) => hall.ask(driver, connection, What::One(command)),
         (Kind::Read | Kind::Write, Err(NoSlot::Across)) => match (connection.door, command.spread()) {
-            (Door::Any, Ok(spread)) => wide::spread(driver, connection, spread),
+            (Door::Any, Ok(spread)) => hall.ask(driver, connection, What::Spread(spread)),
             (Door::Any, Err(error)) => say(driver, connection, error),
             (Door::Cluster, _) => say(driver, connection, cross_slot()),
         },
@@ -31,25 +32,25 @@ pub(super) fn hear(driver: &Rc<Driver>, connection: &Rc<Connection>, words: Vec<
             let reply = command.answer().unwrap_or_else(|| unknown(&command));
             say(driver, connection, reply);
         }
-        (Kind::Read | Kind::Write, Err(NoSlot::Keyless)) | (Kind::Door, _) => at_the_door(driver, connection, &command),
+        (Kind::Read | Kind::Write, Err(NoSlot::Keyless)) | (Kind::Door, _) => at_the_door(driver, connection, command),
     }
 }
 
 /// What is about the connection, the node, the cluster, or more slots than one.
-fn at_the_door(driver: &Rc<Driver>, connection: &Rc<Connection>, command: &Command) {
+fn at_the_door(driver: &Rc<Driver>, connection: &Rc<Connection>, command: Command) {
     let name = command.name();
     if wide::is_wide(name) {
-        return wide::ask(driver, connection, command.clone());
+        return driver.hall.ask(driver, connection, What::Wide(command));
     }
     let reply = if name.starts_with("cluster|") {
-        match cluster::answer(driver, command) {
+        match cluster::answer(driver, &command) {
             cluster::Found::Reply(reply) => reply,
-            cluster::Found::Ask(command) => return wide::ask(driver, connection, *command),
+            cluster::Found::Ask(command) => return driver.hall.ask(driver, connection, What::Wide(*command)),
         }
     } else if name.starts_with("godwit") {
-        return server::godwit(driver, connection, command);
+        return server::godwit(driver, connection, &command);
     } else {
-        match server::answer(driver, connection, command) {
+        match server::answer(driver, connection, &command) {
             Some(reply) => reply,
             None => return,
         }

@@ -6,8 +6,9 @@ use std::rc::Rc;
 use blueprint::Slot;
 use bytes::Bytes;
 use tokio::task::spawn_local;
-use values::{Command, Cursor, Reply, Scan, Spread};
+use values::{Command, Cursor, Reply, Scan, Spread, failed_write};
 
+use super::order::Concern;
 use super::{Connection, talk};
 use crate::clock;
 use crate::lane::Driver;
@@ -22,34 +23,35 @@ pub(super) fn is_wide(name: &str) -> bool {
 }
 
 /// A command about keys of several slots.
-pub(super) fn spread(driver: &Rc<Driver>, connection: &Rc<Connection>, spread: Spread) {
-    let asker = Rc::clone(driver);
-    answer_later(driver, connection, async move {
-        let replies = ask_all(&asker, spread.parts().to_vec()).await;
+pub(super) fn spread(driver: &Driver, connection: &Rc<Connection>, place: u64, spread: Spread) {
+    answer_later(driver, connection, place, async move |driver| {
+        let replies = ask_all(&driver, spread.parts().to_vec()).await;
         spread.join(&replies)
     });
 }
 
-pub(super) fn ask(driver: &Rc<Driver>, connection: &Rc<Connection>, command: Command) {
-    let asker = Rc::clone(driver);
-    answer_later(driver, connection, async move {
-        match command.name() {
-            "scan" => scan(&asker, &command).await,
-            "dbsize" => dbsize(&asker).await,
-            "keys" => keys(&asker, &command.words()[1]).await,
-            "flushall" | "flushdb" => flush(&asker).await,
-            "randomkey" => random_key(&asker).await,
-            _ => asker.hall.ask_for(&asker, command).await,
-        }
+pub(super) fn ask(driver: &Driver, connection: &Rc<Connection>, place: u64, command: Command) {
+    answer_later(driver, connection, place, async move |driver| match command.name() {
+        "scan" => scan(&driver, &command).await,
+        "dbsize" => dbsize(&driver).await,
+        "keys" => keys(&driver, &command.words()[1]).await,
+        "flushall" | "flushdb" => flush(&driver).await,
+        "randomkey" => random_key(&driver).await,
+        _ => driver.hall.ask_for(&driver, command).await,
     });
 }
 
-fn answer_later(driver: &Rc<Driver>, connection: &Rc<Connection>, answer: impl Future<Output = Reply> + 'static) {
-    let (driver, connection, place) = (Rc::clone(driver), Rc::clone(connection), connection.wait());
+fn answer_later(
+    driver: &Driver,
+    connection: &Rc<Connection>,
+    place: u64,
+    answer: impl AsyncFnOnce(Rc<Driver>) -> Reply + 'static,
+) {
+    let (Some(driver), connection) = (driver.this(), Rc::clone(connection)) else { return };
     spawn_local(async move {
-        let reply = answer.await;
-        connection.fill(place, reply);
-        driver.hall.touch(&connection);
+        let reply = answer(Rc::clone(&driver)).await;
+        driver.hall.fill(&connection, place, reply);
+        driver.hall.go_on(&driver, &connection, place, Concern::All, true);
         driver.wake();
     });
 }
@@ -71,7 +73,7 @@ async fn ask_all(driver: &Rc<Driver>, commands: Vec<Command>) -> Vec<Reply> {
             return replies;
         }
         for task in asked {
-            replies.push(task.await.unwrap_or_else(|_| Reply::error("ERR the node is stopping")));
+            replies.push(task.await.unwrap_or_else(|_| Reply::error("UNCERTAIN the node is stopping")));
         }
     }
 }
@@ -111,7 +113,7 @@ async fn flush(driver: &Rc<Driver>) -> Reply {
     };
     let full = counts.into_iter().filter(|(_, count)| *count > 0).map(|(slot, _)| Command::flush_slot(slot));
     let replies = ask_all(driver, full.collect()).await;
-    first_error(&replies).unwrap_or(Reply::Ok)
+    failed_write(&replies).unwrap_or(Reply::Ok)
 }
 
 async fn keys(driver: &Rc<Driver>, pattern: &Bytes) -> Reply {
