@@ -80,6 +80,9 @@ struct Cluster {
     /// Threads of each node
     #[arg(long, default_value_t = 1)]
     lanes: u16,
+    /// A copy that was lost is replaced after this many seconds
+    #[arg(long, value_name = "SECONDS")]
+    recovery_delay: Option<u64>,
     /// Come back at once; 'godwit dev stop' ends it
     #[arg(long)]
     detach: bool,
@@ -90,6 +93,8 @@ struct Cluster {
 pub(crate) struct Running {
     pub(crate) base_port: u16,
     lanes: u16,
+    #[serde(default)]
+    recovery_delay: Option<u64>,
     pub(crate) nodes: Vec<Member>,
 }
 
@@ -132,13 +137,14 @@ impl Cluster {
             }
         }
         fs::create_dir_all(&self.data).with_context(|| format!("{} cannot be made", self.data.display()))?;
-        let mut running = Running { base_port: self.base_port, lanes: self.lanes, nodes: Vec::new() };
+        let Self { base_port, lanes, recovery_delay, .. } = self;
+        let mut running = Running { base_port, lanes, recovery_delay, nodes: Vec::new() };
         let bar = ProgressBar::new_spinner();
         bar.set_style(ProgressStyle::with_template("{spinner} {msg}").expect("a fixed template"));
         bar.enable_steady_tick(Duration::from_millis(100));
         for number in 1..=self.nodes {
             bar.set_message(format!("starting node {number} of {}", self.nodes));
-            let pid = spawn(process_of(&self.data, self.base_port, self.lanes, number)?)?;
+            let pid = spawn(running.process_of(&self.data, number)?)?;
             running.nodes.push(Member { number, pid });
             running.save(&self.data)?;
             if number == 1 {
@@ -230,6 +236,23 @@ impl Running {
         }
     }
 
+    fn process_of(&self, data: &Path, number: u16) -> Result<Process> {
+        let log = File::options().create(true).append(true).open(log_of(data, number))?;
+        let mut process = Process::new(std::env::current_exe()?);
+        process.arg("serve").arg("--data").arg(data.join(format!("node-{number}")));
+        process.args(["--name", &format!("node-{number}"), "--port", &(self.base_port + number).to_string()]);
+        process.args(["--lanes", &self.lanes.to_string()]);
+        if let Some(seconds) = self.recovery_delay {
+            process.args(["--recovery-delay", &seconds.to_string()]);
+        }
+        match number {
+            1 => process.arg("--init"),
+            _ => process.arg("--join").arg(format!("127.0.0.1:{}", Ports::at(self.base_port, 1).peers)),
+        };
+        process.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        Ok(process)
+    }
+
     /// Until its HTTP answers, or it has ended and its log says why.
     fn wait_for(&self, data: &Path, number: u16) -> Result<()> {
         let http = format!("127.0.0.1:{}", Ports::at(self.base_port, number).http);
@@ -276,26 +299,6 @@ impl Running {
 
 fn log_of(data: &Path, number: u16) -> PathBuf {
     data.join(format!("node-{number}.log"))
-}
-
-fn process_of(data: &Path, base_port: u16, lanes: u16, number: u16) -> Result<Process> {
-    let log = File::options().create(true).append(true).open(log_of(data, number))?;
-    let mut process = Process::new(std::env::current_exe()?);
-    process.arg("serve").arg("--data").arg(data.join(format!("node-{number}")));
-    process.args([
-        "--name",
-        &format!("node-{number}"),
-        "--port",
-        &(base_port + number).to_string(),
-        "--lanes",
-        &lanes.to_string(),
-    ]);
-    match number {
-        1 => process.arg("--init"),
-        _ => process.arg("--join").arg(format!("127.0.0.1:{}", Ports::at(base_port, 1).peers)),
-    };
-    process.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-    Ok(process)
 }
 
 fn spawn(mut process: Process) -> Result<u32> {
@@ -353,17 +356,12 @@ fn restart(data: &Path, node: u16) -> Result<ExitCode> {
 
 pub(crate) fn start_again(data: &Path, node: u16) -> Result<()> {
     let mut running = Running::here(data)?;
-    let (base, lanes) = (running.base_port, running.lanes);
-    let member = running
-        .nodes
-        .iter_mut()
-        .find(|m| m.number == node)
-        .with_context(|| format!("there is no node {node} in {}", data.display()))?;
-    end(member, Signal::TERM)?;
-    let mut process = process_of(data, base, lanes, node)?;
+    end(&running.member(data, node)?, Signal::TERM)?;
+    let mut process = running.process_of(data, node)?;
     // Ctrl-C is not for a node that is to outlive the command that started it again.
     process.process_group(0);
-    member.pid = spawn(process)?;
+    let pid = spawn(process)?;
+    running.nodes.iter_mut().filter(|member| member.number == node).for_each(|member| member.pid = pid);
     running.save(data)?;
     running.wait_for(data, node)
 }

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::addresses::Addresses;
 
+/// What a file does not say is as in `Config::default()`; what it says and is not here is a mistake, probably in spelling.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {
     pub data: PathBuf,
     /// How people call it.

@@ -3,6 +3,7 @@
 //! A connection belongs to one lane. Its requests go to the machine as they are read, and answers leave in the order of the
 //! requests, whenever they come: a connection keeps one place in its queue for each.
 
+mod clients;
 mod cluster;
 mod connection;
 mod info;

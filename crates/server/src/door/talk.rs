@@ -8,7 +8,7 @@ use bytes::Bytes;
 use node::{Answer, Door};
 use values::{Command, Kind, NoSlot, Reply};
 
-use super::{Connection, cluster, server, wide};
+use super::{Connection, clients, cluster, server, wide};
 use crate::addresses::Addresses;
 use crate::lane::Driver;
 
@@ -42,10 +42,14 @@ fn at_the_door(driver: &Rc<Driver>, connection: &Rc<Connection>, command: &Comma
     if wide::is_wide(name) {
         return wide::ask(driver, connection, command.clone());
     }
+    if clients::is_about_all(name) {
+        return clients::ask(driver, connection, command);
+    }
     let reply = if name.starts_with("cluster|") {
         match cluster::answer(driver, command) {
             cluster::Found::Reply(reply) => reply,
             cluster::Found::Ask(command) => return wide::ask(driver, connection, *command),
+            cluster::Found::Keys { slot, count } => return wide::keys_in_slot(driver, connection, slot, count),
         }
     } else if name.starts_with("godwit") {
         return server::godwit(driver, connection, command);
@@ -61,6 +65,11 @@ fn at_the_door(driver: &Rc<Driver>, connection: &Rc<Connection>, command: &Comma
 pub(super) fn say(driver: &Rc<Driver>, connection: &Rc<Connection>, reply: Reply) {
     connection.say(reply);
     driver.hall.touch(connection);
+}
+
+/// What comes after the name, and after that of the subcommand.
+pub(super) fn arguments(command: &Command) -> &[Bytes] {
+    &command.words()[if command.row().container().is_some() { 2 } else { 1 }..]
 }
 
 /// An answer of the machine, as Redis would say it.

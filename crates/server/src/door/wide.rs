@@ -44,13 +44,35 @@ pub(super) fn ask(driver: &Rc<Driver>, connection: &Rc<Connection>, command: Com
     });
 }
 
-fn answer_later(driver: &Rc<Driver>, connection: &Rc<Connection>, answer: impl Future<Output = Reply> + 'static) {
+pub(super) fn answer_later(driver: &Rc<Driver>, connection: &Rc<Connection>, answer: impl Future<Output = Reply> + 'static) {
     let (driver, connection, place) = (Rc::clone(driver), Rc::clone(connection), connection.wait());
     spawn_local(async move {
         let reply = answer.await;
         connection.fill(place, reply);
         driver.hall.touch(&connection);
         driver.wake();
+    });
+}
+
+/// So many keys of one slot, or all if there are fewer.
+pub(super) fn keys_in_slot(driver: &Rc<Driver>, connection: &Rc<Connection>, slot: Slot, count: u64) {
+    let asker = Rc::clone(driver);
+    answer_later(driver, connection, async move {
+        let (mut place, mut found) = (0, Vec::new());
+        while (found.len() as u64) < count {
+            let reply = asker.hall.ask_for(&asker, Command::scan_slot(slot, place, count, None, None)).await;
+            if reply.is_error() {
+                return reply;
+            }
+            let (next, keys) = scanned(reply).unwrap_or_default();
+            found.extend(keys);
+            place = next;
+            if place == 0 {
+                break;
+            }
+        }
+        found.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+        Reply::Array(found)
     });
 }
 
@@ -158,21 +180,27 @@ async fn scan(driver: &Rc<Driver>, command: &Command) -> Reply {
             return error;
         }
         for (slot, reply) in range.zip(replies) {
-            let Reply::Array(mut parts) = reply else { continue };
-            let keys = parts.pop().map(items).unwrap_or_default();
-            let place = match parts.pop() {
-                Some(Reply::Value(place)) => values::parse_unsigned(&place).unwrap_or(0),
-                Some(Reply::Number(place)) => u64::try_from(place).unwrap_or(0),
-                _ => 0,
-            };
+            let Some((place, keys)) = scanned(reply) else { continue };
             found.extend(keys);
-            cursor = Cursor::next(slot, u32::try_from(place).unwrap_or(0));
+            cursor = Cursor::next(slot, place);
             if found.len() as u64 >= scan.count || cursor == Cursor::START || place != 0 {
                 return Reply::Array(vec![Reply::Value(cursor.to_bytes()), Reply::Array(found)]);
             }
         }
     }
     Reply::Array(vec![Reply::Value(cursor.to_bytes()), Reply::Array(found)])
+}
+
+/// Where to go on, and the keys, of what one slot answers to a scan.
+fn scanned(reply: Reply) -> Option<(u32, Vec<Reply>)> {
+    let Reply::Array(mut parts) = reply else { return None };
+    let keys = parts.pop().map(items).unwrap_or_default();
+    let place = match parts.pop() {
+        Some(Reply::Value(place)) => values::parse_unsigned(&place).unwrap_or(0),
+        Some(Reply::Number(place)) => u64::try_from(place).unwrap_or(0),
+        _ => 0,
+    };
+    Some((u32::try_from(place).unwrap_or(0), keys))
 }
 
 fn items(reply: Reply) -> Vec<Reply> {
