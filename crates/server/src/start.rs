@@ -14,7 +14,7 @@ use meta::{Embedded, Meta, NewNode};
 use node::{Desk, Door, Input, Lane, Life, Station};
 use tokio::net::{TcpListener, lookup_host};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::{LocalSet, spawn_local};
+use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::sleep;
 
 use crate::config::{Config, Start};
@@ -111,8 +111,8 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
     let _first = desk_driver.set(Rc::clone(&driver));
 
     spawn_local(stay_known(config.clone(), data.identity.name.clone(), me, meta.clone()));
-    spawn_local(let_clients_in(cluster, Door::Cluster, post.clone(), Arc::clone(&house)));
-    spawn_local(let_clients_in(any, Door::Any, post.clone(), Arc::clone(&house)));
+    let doors = [(cluster, Door::Cluster), (any, Door::Any)]
+        .map(|(listener, door)| spawn_local(let_clients_in(listener, door, post.clone(), Arc::clone(&house))));
     spawn_local(http::serve(
         http,
         http::Office::new(post.clone(), meta.clone(), Arc::clone(&house), Arc::clone(&journal)),
@@ -121,7 +121,9 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
 
     if until_stopped(&house).await? == Haste::HandOver {
         leave::leave(&driver, &say).await;
+        leave::direct_clients(&house).await;
     }
+    doors.iter().for_each(JoinHandle::abort);
     (0..config.lanes).for_each(|lane| post.lane(lane, Letter::Stop));
     sleep(Duration::from_millis(50)).await; // last answers leave
     meta.shutdown().await;

@@ -1,6 +1,7 @@
 //! What becomes of a client's words: answered here, or asked of the cluster.
 
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::time::Instant as Moment;
 
 use blueprint::NodeId;
@@ -88,6 +89,7 @@ pub(super) fn reply(driver: &Driver, command: &Command, answer: Answer) -> Reply
 }
 
 fn moved(driver: &Driver, command: &Command, node: NodeId) -> Reply {
+    driver.hall.house.moved.fetch_add(1, Ordering::Relaxed);
     let address = Addresses::of(driver.lane.borrow().blueprint(), node).map(|a| a.cluster).unwrap_or_default();
     match command.slot() {
         Ok(slot) if !address.is_empty() => Reply::error_with(format!("MOVED {} {address}", slot.0)),
