@@ -35,7 +35,7 @@ pub enum ServeError {
     Data(#[from] DataError),
     #[error(
         "{address} is taken: another program listens there, perhaps a godwit that still runs. Stop it ('godwit dev stop' ends a \
-         cluster started by 'godwit dev'), or choose other ports with --base-port"
+         cluster started by 'godwit dev'), or choose other ports with --port (of 'godwit dev': --base-port)"
     )]
     PortInUse { address: String },
     #[error("cannot listen on {address}: {error}. Give an address of this machine with --listen")]
@@ -51,6 +51,11 @@ pub enum ServeError {
          127.0.0.1:7301"
     )]
     NobodyThere { tried: String, why: String },
+    #[error(
+        "{address} belongs to another cluster ({theirs:032x}) than this node's data directory ({ours:032x}): nothing was changed. Give the \
+         right address with --join, or the right directory with --data; to move this node to that cluster, give it an empty directory"
+    )]
+    OtherCluster { address: String, theirs: u128, ours: u128 },
     #[error("{0}")]
     System(#[from] io::Error),
 }
@@ -208,9 +213,11 @@ async fn open_meta(
         (_, Some(identity)) => {
             wires.settle_in(identity.cluster.0);
             let seeds = match &config.start {
-                Start::Join(addresses) => {
-                    find_seeds(wires, me, identity.cluster.0, addresses).await.unwrap_or_default()
-                }
+                // It knows its cluster, and will find the others without help; but if these are of another one, somebody is mistaken.
+                Start::Join(addresses) => match ask_seeds(wires, me, identity.cluster.0, addresses).await? {
+                    Found::Seeds(seeds) => seeds,
+                    Found::Nobody { .. } => Vec::new(),
+                },
                 Start::Init | Start::Again => Vec::new(),
             };
             Embedded::open(&path, me, Some(identity.cluster), seeds, carrier, settings).await?
@@ -222,7 +229,7 @@ async fn open_meta(
         }
         (Start::Join(addresses), None) => {
             say(format!("joining the cluster of {}", addresses.join(", ")));
-            let seeds = find_seeds(wires, me, 0, addresses).await?;
+            let seeds = find_seeds(wires, me, addresses).await?;
             Embedded::join(&path, me, &this, seeds, carrier, settings).await?
         }
         (Start::Again, None) => return Err(ServeError::Meta(meta::OpenError::Vacant(path))),
@@ -231,41 +238,59 @@ async fn open_meta(
     Ok(meta)
 }
 
-/// Who answers at these addresses.
-async fn find_seeds(wires: &Wires, me: NodeId, cluster: u128, addresses: &[String]) -> Result<Vec<NodeId>, ServeError> {
-    let mut why = "no address was given".to_owned();
+enum Found {
+    Seeds(Vec<NodeId>),
+    Nobody { why: String },
+}
+
+/// Who answers at these addresses; they may be starting, too.
+async fn find_seeds(wires: &Wires, me: NodeId, addresses: &[String]) -> Result<Vec<NodeId>, ServeError> {
+    let mut last = "no address was given".to_owned();
     for _ in 0..20 {
-        let mut found = Vec::new();
-        for address in addresses {
-            let resolved: Option<SocketAddr> = lookup_host(address).await.ok().and_then(|mut all| all.next());
-            let Some(resolved) = resolved else {
-                why = format!("{address} is no address (host:port)");
-                continue;
-            };
-            let caller = Caller { node: me, cluster, end: End::Desk };
-            match tokio::time::timeout(Duration::from_secs(2), link::dial(caller, None, &resolved.to_string())).await {
-                Ok(Ok((_, Welcome::Come { node, .. }))) => {
-                    wires.add_seed(node, resolved.to_string());
-                    found.push(node);
-                }
-                Ok(Ok((_, Welcome::Stay { why: refused }))) => why = format!("{address}: {refused}"),
-                Ok(Err(error)) => why = format!("{address}: {error}"),
-                Err(_) => why = format!("{address} does not answer"),
-            }
-        }
-        if !found.is_empty() {
-            // The link is dialled by another task: a moment later it is up.
-            for _ in 0..100 {
-                if found.iter().any(|node| wires.links.is_up(*node)) {
-                    break;
-                }
-                sleep(Duration::from_millis(20)).await;
-            }
-            return Ok(found);
+        match ask_seeds(wires, me, 0, addresses).await? {
+            Found::Seeds(seeds) => return Ok(seeds),
+            Found::Nobody { why } => last = why,
         }
         sleep(Duration::from_millis(250)).await;
     }
-    Err(ServeError::NobodyThere { tried: addresses.join(", "), why })
+    Err(ServeError::NobodyThere { tried: addresses.join(", "), why: last })
+}
+
+/// `ours`: the cluster that this node belongs to; 0: none yet. It greets as one of none, so that it is told which one they are of.
+async fn ask_seeds(wires: &Wires, me: NodeId, ours: u128, addresses: &[String]) -> Result<Found, ServeError> {
+    let mut why = "no address was given".to_owned();
+    let mut found = Vec::new();
+    for address in addresses {
+        let resolved: Option<SocketAddr> = lookup_host(address).await.ok().and_then(|mut all| all.next());
+        let Some(resolved) = resolved else {
+            why = format!("{address} is no address (host:port)");
+            continue;
+        };
+        let caller = Caller { node: me, cluster: 0, end: End::Desk };
+        match tokio::time::timeout(Duration::from_secs(2), link::dial(caller, None, &resolved.to_string())).await {
+            Ok(Ok((_, Welcome::Come { cluster: theirs, .. }))) if ours != 0 && theirs != ours => {
+                return Err(ServeError::OtherCluster { address: address.clone(), theirs, ours });
+            }
+            Ok(Ok((_, Welcome::Come { node, .. }))) => {
+                wires.add_seed(node, resolved.to_string());
+                found.push(node);
+            }
+            Ok(Ok((_, Welcome::Stay { why: refused }))) => why = format!("{address}: {refused}"),
+            Ok(Err(error)) => why = format!("{address}: {error}"),
+            Err(_) => why = format!("{address} does not answer"),
+        }
+    }
+    if found.is_empty() {
+        return Ok(Found::Nobody { why });
+    }
+    // The link is dialled by another task: a moment later it is up.
+    for _ in 0..100 {
+        if found.iter().any(|node| wires.links.is_up(*node)) {
+            break;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    Ok(Found::Seeds(found))
 }
 
 /// A node that was started with another address or zone says so.
