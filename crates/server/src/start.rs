@@ -27,6 +27,9 @@ use crate::post::{DeskLetter, Letter, Post};
 use crate::wire::{End, Welcome};
 use crate::{EXIT_BUG, clock, http, leave};
 
+/// Nodes that are started together need not come up in order.
+const SEEDS_PATIENCE: Duration = Duration::from_secs(5);
+
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error("{0}")]
@@ -245,15 +248,16 @@ enum Found {
 
 /// Who answers at these addresses; they may be starting, too.
 async fn find_seeds(wires: &Wires, me: NodeId, addresses: &[String]) -> Result<Vec<NodeId>, ServeError> {
-    let mut last = "no address was given".to_owned();
-    for _ in 0..20 {
+    let begun = std::time::Instant::now();
+    loop {
         match ask_seeds(wires, me, 0, addresses).await? {
             Found::Seeds(seeds) => return Ok(seeds),
-            Found::Nobody { why } => last = why,
+            Found::Nobody { why } if begun.elapsed() > SEEDS_PATIENCE => {
+                return Err(ServeError::NobodyThere { tried: addresses.join(", "), why });
+            }
+            Found::Nobody { .. } => sleep(Duration::from_millis(250)).await,
         }
-        sleep(Duration::from_millis(250)).await;
     }
-    Err(ServeError::NobodyThere { tried: addresses.join(", "), why: last })
 }
 
 /// `ours`: the cluster that this node belongs to; 0: none yet. It greets as one of none, so that it is told which one they are of.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use values::Reply;
 
@@ -35,17 +36,20 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
     let hog = inside.join(disk.strip_prefix("/").expect("an absolute path")).join("hog");
     fill(&hog);
     let value = "x".repeat(100_000);
-    let mut client = Client::connect(&cluster.node(1).any()).expect("it runs");
     let mut written = 0;
     let refused = until(
         "a write is refused",
         || {
-            let reply = client.ask(&["SET", &format!("big:{written}"), &value]).expect("it answers");
+            let mut client = Client::connect(&cluster.node(1).any())?;
+            client.stream.set_read_timeout(Some(Duration::from_secs(2))).expect("a socket");
+            // The one that finds the disk full is under way already: it waits for room, as nobody can say that it was not done.
+            let reply = client.ask(&["SET", &format!("big:{written}"), &value])?;
             written += u32::from(reply == Reply::Ok);
             (reply != Reply::Ok).then_some(reply)
         },
         || cluster.describe(),
     );
+    let mut client = Client::connect(&cluster.node(1).any()).expect("it runs");
     assert!(text_of(&refused).starts_with("MISCONF the disk of this node is full"), "{}", text_of(&refused));
     let status = cluster.status().expect("it answers");
     assert!(status.problems.iter().any(|problem| problem.contains("disk")), "{:?}", status.problems);

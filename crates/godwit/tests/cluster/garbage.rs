@@ -113,9 +113,10 @@ fn nonsense_at_the_doors_of_others() {
     let (http, peers) = (200, 300);
     let answer = victim.shout(http, b"GET / NONSENSE/9\r\n\r\n");
     assert!(answer.is_empty() || answer.contains("400"), "{answer}");
-    let long = [&b"POST /v1/keyspaces HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 536870913\r\n\r\n"[..], &noise(100_000, 7)].concat();
+    let long = [&b"POST /v1/keyspaces HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 536870913\r\n\r\n"[..], &noise(3 << 20, 7)].concat();
     let answer = victim.shout(http, &long);
-    assert!(answer.contains("400") || answer.contains("413"), "{answer}");
+    // Whoever is cut off while it still talks may not hear why.
+    assert!(answer.is_empty() || answer.contains("413"), "{answer}");
     let header = [&b"GET / HTTP/1.1\r\nX: "[..], &vec![b'x'; 2 << 20]].concat();
     let answer = victim.shout(http, &header);
     assert!(answer.is_empty() || answer.contains("431"), "{answer}");

@@ -18,6 +18,7 @@ impl Net {
     fn new() -> Result<Self, String> {
         let mut net = Self { name: format!("godwit{}", std::process::id()), made: Vec::new() };
         let hub = net.make("hub")?;
+        ip(&["-n", &hub, "link", "set", "lo", "up"])?;
         ip(&["-n", &hub, "link", "add", "bridge", "type", "bridge"])?;
         ip(&["-n", &hub, "address", "add", "10.77.0.254/24", "dev", "bridge"])?;
         ip(&["-n", &hub, "link", "set", "bridge", "up"])?;

@@ -40,22 +40,28 @@ fn a_node_that_cannot_start_says_why_and_what_to_do() {
     fails(&["--data", new, "--port", &port], &["belongs to no cluster yet", "--init or --join"]);
     fails(&["--init", "--data", new, "--port", &port, "--listen", "192.0.2.1"], &["cannot listen on 192.0.2.1", "--listen"]);
 
+    // They are patient with whoever may still be starting: all at the same time.
     let nobody = format!("127.0.0.1:{}", ports.base + 309);
-    fails(
-        &["--join", &nobody, "--data", new, "--port", &port],
-        &["could be asked", &nobody, "refused", "--join takes the peer address"],
-    );
-    fails(&["--join", "nonsense", "--data", new, "--port", &port], &["nonsense is no address (host:port)"]);
-    for door in [0, 100, 200] {
-        let not_peers = one.node(1).address(door);
-        fails(
-            &["--join", &not_peers, "--data", new, "--port", &port],
-            &[&not_peers, "probably not a peer port of Godwit", "--join takes the peer address"],
-        );
-    }
-    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = silent.local_addr().expect("bound").to_string();
-    fails(&["--join", &address, "--data", new, "--port", &port], &[&address, "does not answer"]);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let silent = listener.local_addr().expect("bound").to_string();
+    let not_peers = "probably not a peer port of Godwit";
+    let wrong = [
+        (nobody, "refused"),
+        ("nonsense".to_owned(), "is no address (host:port)"),
+        (one.node(1).address(0), not_peers),
+        (one.node(1).address(100), not_peers),
+        (one.node(1).address(200), not_peers),
+        (silent, "does not answer"),
+    ];
+    std::thread::scope(|scope| {
+        for ((address, why), i) in wrong.iter().zip(1..) {
+            let (new, port) = (one.dir.join(format!("new-{i}")), (ports.base + i).to_string());
+            scope.spawn(move || {
+                let words = ["could be asked", address, why, "--join takes the peer address"];
+                fails(&["--join", address, "--data", at(&new), "--port", &port], &words);
+            });
+        }
+    });
 
     // A node of one cluster is sent to another.
     other.kill(1);
