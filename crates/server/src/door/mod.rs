@@ -41,6 +41,10 @@ use crate::lane::Driver;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// And how often.
 const PAUSE: Duration = Duration::from_millis(10);
+/// A request that was not answered by then is given up: a primary that is cut off waits for its secondaries, and nobody knows for how
+/// long. Longer than the largest value takes on a slow disk.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+const SWEEP: Duration = Duration::from_secs(1);
 /// Bytes read from one client before others have their turn.
 const READ_AT_ONCE: usize = 16 << 10;
 const SMALLEST_READ: usize = 2 << 10;
@@ -54,6 +58,7 @@ pub(crate) struct Hall {
     touched: RefCell<Vec<Rc<Connection>>>,
     /// The disk is full: nothing new is written.
     refusing: Cell<bool>,
+    sweeping: Cell<bool>,
 }
 
 impl Hall {
@@ -64,6 +69,7 @@ impl Hall {
             requests: RefCell::default(),
             touched: RefCell::default(),
             refusing: Cell::new(false),
+            sweeping: Cell::new(false),
         }
     }
 
@@ -111,6 +117,10 @@ impl Hall {
             return self.ask_later(driver, request);
         }
         let reply = talk::reply(driver, &request.command, answer);
+        self.reply(request, reply);
+    }
+
+    fn reply(&self, request: Request, reply: Reply) {
         match request.asker {
             Asker::Client { connection, place } => {
                 connection.fill(place, reply);
@@ -132,7 +142,29 @@ impl Hall {
     fn put(&self, driver: &Driver, request: Request) {
         let (command, door) = (request.command.clone(), request.door);
         let id = self.requests.borrow_mut().put(request);
+        if !self.sweeping.replace(true)
+            && let Some(driver) = driver.this()
+        {
+            spawn_local(Hall::sweep(driver));
+        }
         driver.step(Input::Client { request: id, command, door });
+    }
+
+    /// Gives up what has waited for too long, for as long as anything waits.
+    async fn sweep(driver: Rc<Driver>) {
+        let hall = &driver.hall;
+        while !hall.requests.borrow().is_empty() {
+            sleep(SWEEP).await;
+            // `until` was that long after it was asked.
+            let limit = clock::now() - (LONGEST_WAIT - PATIENCE);
+            let overdue = hall.requests.borrow_mut().take_older_than(limit);
+            for request in overdue {
+                let reply = talk::unanswered(&request.command);
+                hall.reply(request, reply);
+            }
+            driver.wake();
+        }
+        hall.sweeping.set(false);
     }
 
     /// Asks the cluster on behalf of a client; the answer takes its place in the client's queue.

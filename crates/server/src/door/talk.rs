@@ -88,6 +88,15 @@ pub(super) fn reply(driver: &Driver, command: &Command, answer: Answer) -> Reply
     }
 }
 
+/// Nobody knows what becomes of it, or when.
+pub(super) fn unanswered(command: &Command) -> Reply {
+    Reply::error(if command.is_write() {
+        "UNCERTAIN no answer within ten seconds: it may or may not have been done, or may yet be. Read before asking again, or use SERIES"
+    } else {
+        "TRYAGAIN no answer within ten seconds: whoever leads this slot waits for others; 'godwit why' says for whom"
+    })
+}
+
 fn moved(driver: &Driver, command: &Command, node: NodeId) -> Reply {
     driver.hall.house.moved.fetch_add(1, Ordering::Relaxed);
     let address = Addresses::of(driver.lane.borrow().blueprint(), node).map(|a| a.cluster).unwrap_or_default();
