@@ -156,14 +156,12 @@ impl Cluster {
             running.wait_for(&self.data, number)?;
         }
         bar.set_message("waiting until everyone has joined");
-        let status = running
-            .wait_until(&self.data, "everyone has joined", |status| status.nodes.len() >= usize::from(self.nodes))?;
+        let is_present = |node: &&server::NodeStatus| node.state == "present";
+        let joined = |status: &server::Status| status.nodes.iter().filter(is_present).count() >= self.nodes.into();
+        let status = running.wait_until(&self.data, "everyone has joined", joined)?;
         if status.keyspaces.is_empty() {
             bar.set_message("making the keyspace");
-            let replicas = self.replicas.unwrap_or(self.nodes.min(3) as u8);
-            let memory = self.durability == "memory";
-            let body = json!({ "name": "default", "replicas": replicas, "buckets": self.buckets, "memory": memory });
-            running.at().post("/v1/keyspaces", &body.to_string())?;
+            self.make_keyspace(&running)?;
         }
         bar.set_message("waiting until all buckets serve");
         let served = |status: &server::Status| !status.buckets.is_empty() && status.buckets.iter().all(|b| b.serving);
@@ -182,6 +180,20 @@ impl Cluster {
         }
         Running::forget(&self.data);
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// On a busy machine a node that has just joined may be missed for a moment, and a keyspace that needs it is refused.
+    fn make_keyspace(&self, running: &Running) -> Result<()> {
+        let replicas = self.replicas.unwrap_or(self.nodes.min(3) as u8);
+        let memory = self.durability == "memory";
+        let body = json!({ "name": "default", "replicas": replicas, "buckets": self.buckets, "memory": memory });
+        let begun = Instant::now();
+        loop {
+            match running.at().post("/v1/keyspaces", &body.to_string()) {
+                Err(_) if usize::from(replicas) <= running.nodes.len() && begun.elapsed() < PATIENCE => sleep(PAUSE),
+                done => return done.map(drop),
+            }
+        }
     }
 
     fn explain(&self, running: &Running, status: &server::Status) {

@@ -29,7 +29,9 @@ impl Patient {
             match write() {
                 Err(error) if is_full(&error) && !self.hurry.load(Ordering::Acquire) => {
                     if !is_told {
-                        tracing::error!("the disk under the meta group is full: it waits until there is room, and then goes on");
+                        tracing::error!(
+                            "the disk under the meta group is full: it waits until there is room, and then goes on"
+                        );
                         is_told = true;
                     }
                     sleep(PAUSE);

@@ -43,7 +43,8 @@ fn said(client: &mut Client, words: &[&str]) -> String {
 #[test]
 fn what_is_about_connections() {
     let flags = ["--lanes", "2"].map(str::to_owned).to_vec();
-    let cluster = Cluster::start("connections", &Shape { nodes: 1, replicas: 1, buckets: 4, flags, ..Shape::default() });
+    let cluster =
+        Cluster::start("connections", &Shape { nodes: 1, replicas: 1, buckets: 4, flags, ..Shape::default() });
     let connect = || Client::connect(&cluster.node(1).any()).expect("it runs");
     let (mut one, mut two) = (connect(), connect());
     assert_eq!(one.ask(&["CLIENT", "GETNAME"]), Some(Reply::Nil));

@@ -7,7 +7,7 @@ use std::process::Output;
 use bytes::Bytes;
 use values::Reply;
 
-use crate::common::{Client, Ports, godwit, text, until};
+use crate::common::{Client, Ports, SETTINGS, godwit, text, until};
 
 struct Dev {
     data: PathBuf,
@@ -18,6 +18,8 @@ impl Dev {
     fn start(name: &str, arguments: &[&str]) -> Self {
         let data = std::env::temp_dir().join(format!("godwit-{name}-{}", std::process::id()));
         let dev = Self { data, ports: Ports::take() };
+        std::fs::create_dir_all(&dev.data).expect("a directory of its own");
+        std::fs::write(dev.settings(), SETTINGS).expect("our own directory");
         let base = dev.ports.base.to_string();
         dev.succeed(&[&["dev", "--detach", "--base-port", &base], arguments].concat());
         dev
@@ -27,7 +29,11 @@ impl Dev {
         let at: Vec<String> = (1..=3).map(|i| format!("127.0.0.1:{}", self.ports.base + 200 + i)).collect();
         let data = ["--data", self.data.to_str().expect("a plain path")];
         let data = if arguments[0] == "dev" { &data[..] } else { &[] };
-        godwit(&[arguments, data].concat(), &[("GODWIT_AT", &at.join(","))])
+        godwit(&[arguments, data].concat(), &[("GODWIT_AT", &at.join(",")), ("GODWIT_CONFIG", &self.settings())])
+    }
+
+    fn settings(&self) -> String {
+        self.data.join("settings.toml").to_string_lossy().into_owned()
     }
 
     fn succeed(&self, arguments: &[&str]) -> String {
@@ -89,7 +95,7 @@ impl Written {
 
 #[test]
 fn nothing_acknowledged_is_lost() {
-    let dev = Dev::start("lost", &["--buckets", "8"]);
+    let dev = Dev::start("lost", &["--buckets", "8", "--recovery-delay", "1"]);
     let mut written = Written::default();
     written.write(&dev, "calm");
 

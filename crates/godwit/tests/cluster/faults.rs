@@ -33,11 +33,7 @@ fn a_node_that_stood_still_does_not_answer_from_the_past() {
     let mut clients: Vec<Client> = doors.iter().map(|door| Client::connect(door).expect("it runs")).collect();
     paused.signal(Signal::STOP);
     let replaced = leads_nothing(paused);
-    until(
-        "others lead everything",
-        || cluster.node(1).status().filter(&replaced),
-        || "they do not".into(),
-    );
+    until("others lead everything", || cluster.node(1).status().filter(&replaced), || "they do not".into());
     for key in &keys {
         let mut other = Client::connect(&cluster.node(3).any()).expect("it runs");
         let set = || (other.ask(&["SET", key, "new"])? == Reply::Ok).then_some(());

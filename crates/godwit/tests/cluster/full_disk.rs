@@ -8,24 +8,22 @@ use values::Reply;
 
 use crate::common::{Client, Cluster, Load, Manner, Shape, text_of, until};
 
-const SETTINGS: &str = "segment_mib = 4\n";
-
 #[test]
 fn a_full_disk_refuses_writes_until_there_is_room() {
     // A disk of its own that is gone with the process: mounted where only that sees it.
     let may_mount = Command::new("unshare").args(["--mount", "true"]).output();
     if !may_mount.is_ok_and(|output| output.status.success()) {
-        eprintln!("\n!!! SKIPPED: nothing can be mounted here, so no test of a full disk. It takes root and 'unshare'.\n");
+        eprintln!(
+            "\n!!! SKIPPED: nothing can be mounted here, so no test of a full disk. It takes root and 'unshare'.\n"
+        );
         return;
     }
     let mut cluster = Cluster::empty("full");
     let disk = cluster.dir.join("disk");
     std::fs::create_dir(&disk).expect("our own directory");
-    let settings = cluster.dir.join("settings.toml");
-    std::fs::write(&settings, SETTINGS).expect("our own directory");
     let script = format!("mount -t tmpfs -o size=64m none {} && exec \"$@\"", disk.display());
     let within = ["unshare", "--mount", "sh", "-c", &script, "sh"].map(str::to_owned);
-    cluster.add(1, "127.0.0.1", &["--config".to_owned(), settings.to_string_lossy().into_owned()], &within);
+    cluster.add(1, "127.0.0.1", &[], &within);
     cluster.nodes[0].data = disk.join("node-1");
     cluster.found(&Shape { nodes: 1, replicas: 1, buckets: 2, ..Shape::default() });
     let load = Load::start(&cluster, Manner::Any);

@@ -76,7 +76,11 @@ fn nonsense_at_the_doors_of_clients() {
     let victim = Victim::new();
     for (name, door) in &DOORS[..2] {
         for (what, bytes, error) in [
-            ("a value of 512 MB and a byte", &b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870913\r\n"[..], "invalid bulk length"),
+            (
+                "a value of 512 MB and a byte",
+                &b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870913\r\n"[..],
+                "invalid bulk length",
+            ),
             ("a value of less than nothing", b"*1\r\n$-2\r\n", "invalid bulk length"),
             ("more words than there are", b"*2147483648\r\n", "invalid multibulk length"),
             ("a million words too many", b"*1048577\r\n", "invalid multibulk length"),
@@ -95,7 +99,9 @@ fn nonsense_at_the_doors_of_clients() {
         for seed in 1..20 {
             victim.mumble(*door, &noise(10_000, seed));
         }
-        for half in [&b"*"[..], b"*3\r", b"*3\r\n$3\r\nSET\r\n", b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\nonly so much"] {
+        for half in
+            [&b"*"[..], b"*3\r", b"*3\r\n$3\r\nSET\r\n", b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\nonly so much"]
+        {
             victim.mumble(*door, half);
         }
         // Announced is not sent: nothing is set aside for it.
@@ -138,7 +144,11 @@ fn nonsense_at_the_doors_of_others() {
     let stranger = node ^ 1;
     for (what, hello, error) in [
         ("another version", Hello { protocol: 9, cluster, from: stranger, to: node }, "speaks protocol 1"),
-        ("another cluster", Hello { protocol: 1, cluster: cluster ^ 1, from: stranger, to: node }, "belongs to cluster"),
+        (
+            "another cluster",
+            Hello { protocol: 1, cluster: cluster ^ 1, from: stranger, to: node },
+            "belongs to cluster",
+        ),
         ("another node", Hello { protocol: 1, cluster, from: stranger, to: stranger }, "was dialled, and this is"),
         ("itself", Hello { protocol: 1, cluster, from: node, to: node }, "dials itself"),
         ("nobody's lane", Hello { protocol: 1, cluster: 0, from: stranger, to: node }, "belongs to no cluster"),

@@ -83,7 +83,9 @@ fn a_node_that_is_cut_off_serves_nothing_and_nothing_is_lost() {
     let net = match Net::new() {
         Ok(net) => net,
         Err(why) => {
-            eprintln!("\n!!! SKIPPED: no network namespaces here, so no test of cut networks. It takes root and 'ip'. {why}\n");
+            eprintln!(
+                "\n!!! SKIPPED: no network namespaces here, so no test of cut networks. It takes root and 'ip'. {why}\n"
+            );
             return;
         }
     };

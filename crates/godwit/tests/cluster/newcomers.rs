@@ -38,7 +38,10 @@ fn a_node_that_cannot_start_says_why_and_what_to_do() {
         &["is in use by another godwit", "Stop the other one", "--data"],
     );
     fails(&["--data", new, "--port", &port], &["belongs to no cluster yet", "--init or --join"]);
-    fails(&["--init", "--data", new, "--port", &port, "--listen", "192.0.2.1"], &["cannot listen on 192.0.2.1", "--listen"]);
+    fails(
+        &["--init", "--data", new, "--port", &port, "--listen", "192.0.2.1"],
+        &["cannot listen on 192.0.2.1", "--listen"],
+    );
 
     // They are patient with whoever may still be starting: all at the same time.
     let nobody = format!("127.0.0.1:{}", ports.base + 309);

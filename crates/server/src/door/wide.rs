@@ -44,7 +44,11 @@ pub(super) fn ask(driver: &Rc<Driver>, connection: &Rc<Connection>, command: Com
     });
 }
 
-pub(super) fn answer_later(driver: &Rc<Driver>, connection: &Rc<Connection>, answer: impl Future<Output = Reply> + 'static) {
+pub(super) fn answer_later(
+    driver: &Rc<Driver>,
+    connection: &Rc<Connection>,
+    answer: impl Future<Output = Reply> + 'static,
+) {
     let (driver, connection, place) = (Rc::clone(driver), Rc::clone(connection), connection.wait());
     spawn_local(async move {
         let reply = answer.await;

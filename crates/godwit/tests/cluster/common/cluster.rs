@@ -13,6 +13,9 @@ use server::Status;
 
 use super::{Ports, text, until};
 
+/// Segments as large as usual would be made, filled and read again for nothing.
+pub(crate) const SETTINGS: &str = "segment_mib = 4\n";
+
 /// What kind of cluster a test wants.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
@@ -64,10 +67,11 @@ impl Cluster {
     /// Nobody in it yet.
     pub(crate) fn empty(name: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let (number, ports) = (NEXT.fetch_add(1, Ordering::Relaxed), Ports::take());
         let dir = std::env::temp_dir().join(format!("godwit-{name}-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a directory of its own");
-        Self { dir, nodes: Vec::new(), ports: Ports::take() }
+        std::fs::write(dir.join("settings.toml"), SETTINGS).expect("our own directory");
+        Self { dir, nodes: Vec::new(), ports }
     }
 
     /// A node that is not started yet.
@@ -94,19 +98,24 @@ impl Cluster {
             }
         }
         (2..=self.nodes.len() as u16).for_each(|node| self.until_up(node));
-        let joined = |status: &Status| status.nodes.len() == self.nodes.len();
-        until("everyone has joined", || self.status().filter(joined), || self.describe());
+        let is_present = |node: &&server::NodeStatus| node.state == "present";
+        let all_present = |status: &Status| status.nodes.iter().filter(is_present).count() == self.nodes.len();
+        until("everyone has joined", || self.status().filter(all_present), || self.describe());
         let (replicas, buckets) = (shape.replicas.to_string(), shape.buckets.to_string());
-        self.succeed(&[
-            "keyspace",
-            "default",
-            "--replicas",
-            &replicas,
-            "--buckets",
-            &buckets,
-            "--durability",
-            shape.durability,
-        ]);
+        let words =
+            ["keyspace", "default", "--replicas", &replicas, "--buckets", &buckets, "--durability", shape.durability];
+        // On a busy machine one of them may be missed for a moment, and a keyspace that needs it is refused.
+        let made = || self.status().is_some_and(|status| !status.keyspaces.is_empty()).then_some(());
+        until(
+            "there is a keyspace",
+            || {
+                made().or_else(|| {
+                    self.godwit(&words);
+                    made()
+                })
+            },
+            || text(&self.godwit(&words)),
+        );
         self.until_well();
     }
 
@@ -222,7 +231,12 @@ impl Node {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).arg("serve").arg("--data").arg(&self.data);
         command.args(["--name", &self.name(), "--listen", &self.host, "--port", &self.port.to_string()]);
-        command.args(["--recovery-delay", "1"]).args(&self.flags).args(start);
+        command
+            .arg("--config")
+            .arg(self.log.with_file_name("settings.toml"))
+            .args(["--recovery-delay", "1"])
+            .args(&self.flags)
+            .args(start);
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a file")).stderr(log);
         self.child = Some(command.spawn().expect("the binary was just built"));
     }
@@ -272,7 +286,11 @@ pub(crate) fn http(address: &str, method: &str, path: &str, body: &str) -> Optio
     let mut stream = TcpStream::connect_timeout(&address.parse().ok()?, Duration::from_secs(1)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
     let length = body.len();
-    write!(stream, "{method} {path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}").ok()?;
+    write!(
+        stream,
+        "{method} {path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .ok()?;
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);

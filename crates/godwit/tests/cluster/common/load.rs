@@ -65,11 +65,7 @@ impl Load {
         self.stop.send_replace(true);
         let record = self.thread.join().expect("the prover does not panic").expect("somebody took writes");
         let report = Report::new(&record, &record.history.judge());
-        assert!(
-            report.is_clean(),
-            "{}",
-            serde_json::to_string_pretty(&report).expect("a report has an encoding")
-        );
+        assert!(report.is_clean(), "{}", serde_json::to_string_pretty(&report).expect("a report has an encoding"));
         report
     }
 }

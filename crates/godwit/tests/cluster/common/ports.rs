@@ -1,6 +1,5 @@
 //! Ports that nobody uses right now, and that no other test is given meanwhile, of this process or of another.
 
-use std::fs::File;
 use std::net::TcpListener;
 
 /// Below those that the system hands out by itself.
@@ -11,7 +10,8 @@ const NODES: u16 = 6;
 #[derive(Debug)]
 pub(crate) struct Ports {
     pub(crate) base: u16,
-    _lock: File,
+    /// The first of the block, which no node uses: whoever has it has them all.
+    _lock: TcpListener,
 }
 
 impl Ports {
@@ -19,8 +19,7 @@ impl Ports {
         let first = std::process::id() as u16 % BLOCKS;
         let mut blocks = (0..BLOCKS).map(|block| FIRST + (first + block) % BLOCKS * 400);
         let found = blocks.find_map(|base| {
-            let lock = File::create(std::env::temp_dir().join(format!("godwit-ports-{base}"))).ok()?;
-            lock.try_lock().ok()?;
+            let lock = TcpListener::bind(("127.0.0.1", base)).ok()?;
             let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
             let all_free = (0..4).all(|kind| (1..=NODES).all(|node| is_free(base + kind * 100 + node)));
             all_free.then_some(Self { base, _lock: lock })
