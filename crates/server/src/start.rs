@@ -29,6 +29,8 @@ use crate::{EXIT_BUG, clock, http, leave};
 
 /// Nodes that are started together need not come up in order.
 const SEEDS_PATIENCE: Duration = Duration::from_secs(5);
+/// And a cluster that has lost its leader has another one by then.
+const JOIN_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -198,11 +200,13 @@ async fn open_meta(
 ) -> Result<Embedded, ServeError> {
     let (me, path) = (data.node(), data.meta());
     let carrier = Arc::new(Porter(post.clone()));
-    // A voter answers within a heartbeat, its sync included, or counts as away: on a busy disk a tenth of a second is too short.
+    // A voter answers within a heartbeat, its sync included, or counts as away: on a busy disk a tenth of a second is too short. Whoever
+    // is more patient with nodes is so with voters.
+    let silence = Duration::from_millis(config.silence_ms);
     let settings = meta::Settings {
         voters: config.voters,
-        heartbeat: Duration::from_millis(200),
-        election: (Duration::from_millis(450), Duration::from_millis(700)),
+        heartbeat: silence * 2 / 7,
+        election: (silence * 9 / 14, silence),
         clock: meta::Clock(Arc::new(clock::now)),
         ..Default::default()
     };
@@ -233,7 +237,18 @@ async fn open_meta(
         (Start::Join(addresses), None) => {
             say(format!("joining the cluster of {}", addresses.join(", ")));
             let seeds = find_seeds(wires, me, addresses).await?;
-            Embedded::join(&path, me, &this, seeds, carrier, settings).await?
+            let begun = std::time::Instant::now();
+            loop {
+                let joined = Embedded::join(&path, me, &this, seeds.clone(), carrier.clone(), settings.clone()).await;
+                match joined {
+                    // It may be between two leaders. Adding a node twice is adding it once.
+                    Err(error @ meta::JoinError::Unavailable { .. }) if begun.elapsed() < JOIN_PATIENCE => {
+                        say(format!("not taken in yet: {error}"));
+                        sleep(Duration::from_secs(1)).await;
+                    }
+                    joined => break joined?,
+                }
+            }
         }
         (Start::Again, None) => return Err(ServeError::Meta(meta::OpenError::Vacant(path))),
     };

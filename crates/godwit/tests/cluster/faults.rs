@@ -37,7 +37,7 @@ fn a_node_that_stood_still_does_not_answer_from_the_past() {
     for key in &keys {
         let mut other = Client::connect(&cluster.node(3).any()).expect("it runs");
         let set = || (other.ask(&["SET", key, "new"])? == Reply::Ok).then_some(());
-        until("others take writes", set, || "they do not".into());
+        until("others take writes", set, || cluster.describe());
         clients.iter_mut().for_each(|client| client.send(&["GET", key]).expect("its socket still takes something"));
     }
     load.flow(100, &cluster);

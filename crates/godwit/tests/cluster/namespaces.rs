@@ -113,9 +113,9 @@ fn a_node_that_is_cut_off_serves_nothing_and_nothing_is_lost() {
         let status = cluster.node(1).status()?;
         status.buckets.iter().all(|bucket| bucket.serving && bucket.primary != "node-3").then_some(())
     };
-    until("others lead everything", replaced, || "they do not".into());
+    until("others lead everything", replaced, || cluster.describe());
     let set = || (Client::connect(&cluster.node(1).any())?.ask(&["SET", &key, "new"])? == Reply::Ok).then_some(());
-    until("others take writes", set, || "they do not".into());
+    until("others take writes", set, || cluster.describe());
     load.flow(100, &cluster);
 
     // It runs and listens, only nobody can hear it but who sits beside it.

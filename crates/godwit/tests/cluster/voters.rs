@@ -14,7 +14,7 @@ const SECONDS: &str = "GODWIT_TEST_VOTERS_AWAY";
 
 #[test]
 fn buckets_elsewhere_do_not_notice_that_most_voters_are_away() {
-    let seconds = std::env::var(SECONDS).ok().and_then(|text| text.parse().ok()).unwrap_or(4);
+    let seconds = std::env::var(SECONDS).ok().and_then(|text| text.parse().ok()).unwrap_or(8);
     let shape = Shape { nodes: 5, replicas: 2, buckets: 48, ..Shape::default() };
     let cluster = Cluster::start("voters", &shape);
     let voters = || cluster.status().map(|status| status.meta.voters).filter(|voters| voters.len() == 3);

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use resp::Replies;
 use values::Reply;
 
-use super::{Cluster, until};
+use super::{Cluster, PATIENCE, until};
 
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,
@@ -20,7 +20,7 @@ impl Client {
     pub(crate) fn connect(address: &str) -> Option<Self> {
         let address = address.parse().expect("host:port");
         let stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(20))).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).ok()?;
         Some(Self { stream, buffer: BytesMut::new(), replies: Replies::new() })
     }
 
