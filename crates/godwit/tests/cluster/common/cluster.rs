@@ -15,7 +15,7 @@ use super::{Ports, text, until};
 
 /// Segments as large as usual would be made, filled and read again for nothing. And three times as patient as usual: this machine may be
 /// busy with anything, and nodes that miss each other all the time prove nothing.
-pub(crate) const SETTINGS: &str = "segment_mib = 4\nbeacon_ms = 300\nlease_ms = 1200\nsilence_ms = 2100\n";
+pub(crate) const SETTINGS: &str = "segment_mib = 4\nbeacon_ms = 300\nlease_ms = 900\nsilence_ms = 2100\n";
 
 /// What kind of cluster a test wants.
 #[derive(Clone, Debug)]
@@ -132,7 +132,10 @@ impl Cluster {
 
     pub(crate) fn until_up(&self, number: u16) {
         let node = self.node(number);
-        let is_up = || http(&node.address(200), "GET", "/healthz", "").filter(|(code, _)| *code == 200);
+        let is_up = || {
+            assert!(node.is_alive(), "node {number} ended: {}", node.log());
+            http(&node.address(200), "GET", "/healthz", "").filter(|(code, _)| *code == 200)
+        };
         until(&format!("node {number} answers"), is_up, || self.describe());
     }
 
@@ -244,6 +247,12 @@ impl Node {
 
     pub(crate) fn runs(&self) -> bool {
         self.child.is_some()
+    }
+
+    /// A process that has ended and was not asked about has no threads left to show.
+    fn is_alive(&self) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
+        status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
     }
 
     pub(crate) fn pid(&self) -> u32 {
