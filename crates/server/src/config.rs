@@ -104,9 +104,12 @@ impl Config {
             stall: (2 * lease).max(millis(1)),
             ..phaser::Config::default()
         };
+        let usual = reactor::Limits::default();
         let limits = reactor::Limits {
             recovery_delay: Duration::from_secs(self.recovery_delay_s),
-            ..reactor::Limits::default()
+            // Erasing a replica forgets what it granted.
+            grace: usual.grace.max(lease + phaser.margin),
+            ..usual
         };
         let config = node::Config {
             phaser,
@@ -132,6 +135,8 @@ mod tests {
     #[test]
     fn defaults_fit_together() {
         assert!(Config::default().machines().is_ok());
+        let patient = Config { beacon_ms: 1000, lease_ms: 4000, silence_ms: 7000, ..Config::default() };
+        assert!(patient.machines().is_ok(), "{:?}", patient.machines());
         let bad = Config { lease_ms: 100, ..Config::default() };
         assert!(bad.machines().expect_err("a lease of one beacon").contains("beacon"));
     }
