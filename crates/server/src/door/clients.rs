@@ -42,9 +42,9 @@ async fn kill(driver: &Driver, words: &[Bytes], me: u64) -> Reply {
     let killed = of_all_lanes(driver, filter, move |connection| {
         // Whoever kills itself is told so first.
         if connection.id == me {
-            connection.close_when_answered()
+            connection.close_when_answered();
         } else {
-            connection.close()
+            connection.close();
         }
         Some(())
     });
