@@ -19,7 +19,7 @@ fn key_of(cluster: &Cluster, node: &Node) -> String {
     until("it leads something", led, || cluster.describe())
 }
 
-/// 1. a node that leads a bucket stands still for longer than all leases; 2. the others replace it, and go on; 3. somebody has asked it
+/// What happens: 1. a node that leads a bucket stands still for longer than all leases; 2. the others replace it, and go on; 3. somebody has asked it
 /// meanwhile, and the question lies in its socket; 4. it goes on, and its tables are as they were: it must not answer from them.
 #[test]
 fn a_node_that_stood_still_does_not_answer_from_the_past() {
