@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn defaults_fit_together() {
         assert!(Config::default().machines().is_ok());
-        let patient = Config { beacon_ms: 1000, lease_ms: 4000, silence_ms: 7000, ..Config::default() };
+        let patient = Config { beacon_ms: 300, lease_ms: 1200, silence_ms: 2100, ..Config::default() };
         assert!(patient.machines().is_ok(), "{:?}", patient.machines());
         let bad = Config { lease_ms: 100, ..Config::default() };
         assert!(bad.machines().expect_err("a lease of one beacon").contains("beacon"));
