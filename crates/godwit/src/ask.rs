@@ -43,14 +43,17 @@ impl At {
     }
 
     fn ask(&self, method: &str, path: &str, body: &str) -> Result<String> {
-        let mut why = Vec::new();
+        let (mut why, mut unable) = (Vec::new(), None);
         for address in &self.at {
             match exchange(address, method, path, body) {
                 Ok((200, text)) => return Ok(text),
-                Ok((503, text)) => why.push(format!("{address}: {}", text.trim())),
+                Ok((503, text)) => unable = unable.or(Some(format!("{address} cannot do that now: {}", text.trim()))),
                 Ok((_, text)) => bail!("{}", text.trim()),
                 Err(error) => why.push(format!("{address}: {error:#}")),
             }
+        }
+        if let Some(unable) = unable {
+            return Err(anyhow!(Unreachable(unable)));
         }
         let why = if self.at.len() > 2 { why.into_iter().take(1).chain(["…".to_owned()]).collect() } else { why };
         Err(anyhow!(Unreachable(format!(

@@ -80,6 +80,9 @@ struct Cluster {
     /// Threads of each node
     #[arg(long, default_value_t = 1)]
     lanes: u16,
+    /// A copy that was lost is replaced after this many seconds
+    #[arg(long, value_name = "SECONDS")]
+    recovery_delay: Option<u64>,
     /// Come back at once; 'godwit dev stop' ends it
     #[arg(long)]
     detach: bool,
@@ -90,6 +93,8 @@ struct Cluster {
 pub(crate) struct Running {
     pub(crate) base_port: u16,
     lanes: u16,
+    #[serde(default)]
+    recovery_delay: Option<u64>,
     pub(crate) nodes: Vec<Member>,
 }
 
@@ -134,13 +139,14 @@ impl Cluster {
             }
         }
         fs::create_dir_all(&self.data).with_context(|| format!("{} cannot be made", self.data.display()))?;
-        let mut running = Running { base_port: self.base_port, lanes: self.lanes, nodes: Vec::new() };
+        let Self { base_port, lanes, recovery_delay, .. } = self;
+        let mut running = Running { base_port, lanes, recovery_delay, nodes: Vec::new() };
         let bar = ProgressBar::new_spinner();
         bar.set_style(ProgressStyle::with_template("{spinner} {msg}").expect("a fixed template"));
         bar.enable_steady_tick(Duration::from_millis(100));
         for number in 1..=self.nodes {
             bar.set_message(format!("starting node {number} of {}", self.nodes));
-            let process = process_of(&self.data, self.base_port, self.lanes, number)?;
+            let process = running.process_of(&self.data, number)?;
             running.nodes.push(Member::spawn(number, process)?);
             running.save(&self.data)?;
             if number == 1 {
@@ -152,14 +158,12 @@ impl Cluster {
             running.wait_for(&self.data, number)?;
         }
         bar.set_message("waiting until everyone has joined");
-        let status = running
-            .wait_until(&self.data, "everyone has joined", |status| status.nodes.len() >= usize::from(self.nodes))?;
+        let is_present = |node: &&server::NodeStatus| node.state == "present";
+        let joined = |status: &server::Status| status.nodes.iter().filter(is_present).count() >= self.nodes.into();
+        let status = running.wait_until(&self.data, "everyone has joined", joined)?;
         if status.keyspaces.is_empty() {
             bar.set_message("making the keyspace");
-            let replicas = self.replicas.unwrap_or(self.nodes.min(3) as u8);
-            let memory = self.durability == "memory";
-            let body = json!({ "name": "default", "replicas": replicas, "buckets": self.buckets, "memory": memory });
-            running.at().post("/v1/keyspaces", &body.to_string())?;
+            self.make_keyspace(&running)?;
         }
         bar.set_message("waiting until all buckets serve");
         let served = |status: &server::Status| !status.buckets.is_empty() && status.buckets.iter().all(|b| b.serving);
@@ -178,6 +182,20 @@ impl Cluster {
         }
         Running::forget(&self.data);
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// On a busy machine a node that has just joined may be missed for a moment, and a keyspace that needs it is refused.
+    fn make_keyspace(&self, running: &Running) -> Result<()> {
+        let replicas = self.replicas.unwrap_or(self.nodes.min(3) as u8);
+        let memory = self.durability == "memory";
+        let body = json!({ "name": "default", "replicas": replicas, "buckets": self.buckets, "memory": memory });
+        let begun = Instant::now();
+        loop {
+            match running.at().post("/v1/keyspaces", &body.to_string()) {
+                Err(_) if usize::from(replicas) <= running.nodes.len() && begun.elapsed() < PATIENCE => sleep(PAUSE),
+                done => return done.map(drop),
+            }
+        }
     }
 
     fn explain(&self, running: &Running, status: &server::Status) {
@@ -232,6 +250,23 @@ impl Running {
         }
     }
 
+    fn process_of(&self, data: &Path, number: u16) -> Result<Process> {
+        let log = File::options().create(true).append(true).open(log_of(data, number))?;
+        let mut process = Process::new(std::env::current_exe()?);
+        process.arg("serve").arg("--data").arg(data.join(format!("node-{number}")));
+        process.args(["--name", &format!("node-{number}"), "--port", &(self.base_port + number).to_string()]);
+        process.args(["--lanes", &self.lanes.to_string()]);
+        if let Some(seconds) = self.recovery_delay {
+            process.args(["--recovery-delay", &seconds.to_string()]);
+        }
+        match number {
+            1 => process.arg("--init"),
+            _ => process.arg("--join").arg(format!("127.0.0.1:{}", Ports::at(self.base_port, 1).peers)),
+        };
+        process.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        Ok(process)
+    }
+
     /// Until its HTTP answers, or it has ended and its log says why.
     fn wait_for(&self, data: &Path, number: u16) -> Result<()> {
         let http = format!("127.0.0.1:{}", Ports::at(self.base_port, number).http);
@@ -278,26 +313,6 @@ impl Running {
 
 fn log_of(data: &Path, number: u16) -> PathBuf {
     data.join(format!("node-{number}.log"))
-}
-
-fn process_of(data: &Path, base_port: u16, lanes: u16, number: u16) -> Result<Process> {
-    let log = File::options().create(true).append(true).open(log_of(data, number))?;
-    let mut process = Process::new(std::env::current_exe()?);
-    process.arg("serve").arg("--data").arg(data.join(format!("node-{number}")));
-    process.args([
-        "--name",
-        &format!("node-{number}"),
-        "--port",
-        &(base_port + number).to_string(),
-        "--lanes",
-        &lanes.to_string(),
-    ]);
-    match number {
-        1 => process.arg("--init"),
-        _ => process.arg("--join").arg(format!("127.0.0.1:{}", Ports::at(base_port, 1).peers)),
-    };
-    process.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-    Ok(process)
 }
 
 impl Member {
@@ -371,17 +386,14 @@ fn restart(data: &Path, node: u16) -> Result<ExitCode> {
 
 pub(crate) fn start_again(data: &Path, node: u16) -> Result<()> {
     let mut running = Running::here(data)?;
-    let (base, lanes) = (running.base_port, running.lanes);
-    let member = running
-        .nodes
-        .iter_mut()
-        .find(|m| m.number == node)
-        .with_context(|| format!("there is no node {node} in {}", data.display()))?;
-    end(member, Signal::TERM)?;
-    let mut process = process_of(data, base, lanes, node)?;
+    end(&running.member(data, node)?, Signal::TERM)?;
+    let mut process = running.process_of(data, node)?;
     // Ctrl-C is not for a node that is to outlive the command that started it again.
     process.process_group(0);
-    *member = Member::spawn(node, process)?;
+    let new = Member::spawn(node, process)?;
+    if let Some(member) = running.nodes.iter_mut().find(|member| member.number == node) {
+        *member = new;
+    }
     running.save(data)?;
     running.wait_for(data, node)
 }

@@ -8,6 +8,9 @@ use clap::Args;
 use server::{Config, Ports, Start};
 use tracing_subscriber::EnvFilter;
 
+/// openraft says ten times a second that a voter is away, as an error; 'godwit status' says it once.
+const LOGGED: &str = "info,openraft=error,openraft::core=off,openraft::replication=off";
+
 /// What is not given here is taken from the environment, then from the file, then from the defaults.
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
@@ -61,7 +64,7 @@ impl Serve {
             say!("{}", toml::to_string(&config)?.trim_end());
             return Ok(ExitCode::SUCCESS);
         }
-        let filter = EnvFilter::try_from_env("GODWIT_LOG").unwrap_or_else(|_| EnvFilter::new("info,openraft=error"));
+        let filter = EnvFilter::try_from_env("GODWIT_LOG").unwrap_or_else(|_| EnvFilter::new(LOGGED));
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
         end_by_bugs();
         server::serve(config, |line| say!("{line}"))?;

@@ -11,6 +11,7 @@ mod embedded;
 mod log;
 mod machine;
 mod network;
+mod patient;
 mod raft;
 mod settings;
 mod store;

@@ -1,17 +1,21 @@
 //! The file: log, vote, snapshot and identity, in one redb database.
 //!
 //! Everything here blocks, so it runs on the threads that tokio keeps for that. An error of the disk is never retried as if nothing
-//! had happened: openraft stops at the first one.
+//! had happened: openraft stops at the first one. A full disk is none of these (`patient.rs`).
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use blueprint::NodeId;
+use redb::backends::FileBackend;
 use redb::{Database, DatabaseError, ReadableDatabase, TableDefinition};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::ClusterId;
+use crate::patient::Patient;
 
 pub(crate) const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
 pub(crate) const RECORDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("records");
@@ -97,14 +101,17 @@ pub(crate) struct Store {
     path: Arc<PathBuf>,
     /// None once closed. The lock of the file goes with it, whoever still holds on to this.
     database: Arc<RwLock<Option<Database>>>,
+    hurry: Arc<AtomicBool>,
 }
 
 impl Store {
     /// Makes the file if there is none.
     pub(crate) async fn open(path: &Path) -> Result<Self, OpenError> {
         let owned = path.to_path_buf();
+        let hurry = Arc::new(AtomicBool::new(false));
+        let patience = Arc::clone(&hurry);
         let opened = blocking(move || {
-            let database = Database::create(&owned).map_err(|error| match error {
+            let database = create(&owned, patience).map_err(|error| match error {
                 DatabaseError::DatabaseAlreadyOpen => OpenError::Locked(owned.clone()),
                 other => OpenError::Disk { path: owned.clone(), source: Box::new(other.into()) },
             })?;
@@ -115,7 +122,7 @@ impl Store {
             Ok::<_, OpenError>(database)
         });
         let database = opened.await?;
-        Ok(Self { path: Arc::new(path.to_path_buf()), database: Arc::new(RwLock::new(Some(database))) })
+        Ok(Self { path: Arc::new(path.to_path_buf()), database: Arc::new(RwLock::new(Some(database))), hurry })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -128,6 +135,7 @@ impl Store {
 
     /// Whoever comes later finds it closed; whoever is at it finishes first.
     pub(crate) async fn close(&self) {
+        self.hurry.store(true, Ordering::Release);
         let database = Arc::clone(&self.database);
         blocking(move || drop(database.write().unwrap_or_else(PoisonError::into_inner).take())).await;
     }
@@ -178,6 +186,12 @@ impl Store {
         })
         .await
     }
+}
+
+fn create(path: &Path, hurry: Arc<AtomicBool>) -> Result<Database, DatabaseError> {
+    let mut options = File::options();
+    let file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+    Database::builder().create_with_backend(Patient { file: FileBackend::new(file)?, hurry })
 }
 
 pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {

@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use resp::Replies;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::yield_now;
 use tokio::time::timeout;
 use values::Reply;
 
@@ -45,6 +46,13 @@ impl Connection {
         let stream = timeout(ADMISSION, TcpStream::connect(address)).await.map_err(|_| io::ErrorKind::TimedOut)??;
         stream.set_nodelay(true)?;
         Ok(Self { stream, buffer: BytesMut::new(), replies: Replies::new() })
+    }
+
+    /// Has the other side hung up? Whoever looks before it asks knows that what it asks was not done here.
+    pub(crate) async fn is_over(&self) -> bool {
+        yield_now().await; // so that what has arrived meanwhile is known
+        let waiting = self.stream.try_read(&mut [0]);
+        !waiting.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// After a silence the connection must go: a late reply would be taken for that of the next request.

@@ -84,17 +84,25 @@ impl Route {
         }
     }
 
-    /// Somebody said where the slot is.
+    /// Somebody said where the slot is. It is rarely the only one that moved: what is not known for sure is asked for again.
     pub(crate) fn on_moved(&mut self, slot: u16, address: &str) {
         let node = self.index_of(address);
         match &mut self.manner {
-            Manner::Cluster(map) => map.put(slot, node),
+            Manner::Cluster(map) => {
+                map.put(slot, node);
+                map.is_doubtful = true;
+            }
             Manner::Any => self.here = node,
         }
     }
 
     async fn ask_here(&mut self, words: &[Bytes]) -> Attempt {
         let here = self.here;
+        if let Some(connection) = self.open.get(&here)
+            && connection.is_over().await
+        {
+            self.open.remove(&here);
+        }
         if !self.open.contains_key(&here) {
             match Connection::open(&self.addresses[here]).await {
                 Ok(connection) => _ = self.open.insert(here, connection),

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::addresses::Addresses;
 
+/// What a file does not say is as in `Config::default()`; what it says and is not here is a mistake, probably in spelling.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {
     pub data: PathBuf,
     /// How people call it.
@@ -102,9 +104,12 @@ impl Config {
             stall: (2 * lease).max(millis(1)),
             ..phaser::Config::default()
         };
+        let usual = reactor::Limits::default();
         let limits = reactor::Limits {
             recovery_delay: Duration::from_secs(self.recovery_delay_s),
-            ..reactor::Limits::default()
+            // Erasing a replica forgets what it granted.
+            grace: usual.grace.max(lease + phaser.margin),
+            ..usual
         };
         let config = node::Config {
             phaser,
@@ -134,6 +139,8 @@ mod tests {
     #[test]
     fn defaults_fit_together() {
         assert!(Config::default().machines().is_ok());
+        let patient = Config { beacon_ms: 300, lease_ms: 1200, silence_ms: 2100, ..Config::default() };
+        assert!(patient.machines().is_ok(), "{:?}", patient.machines());
         let bad = Config { lease_ms: 100, ..Config::default() };
         assert!(bad.machines().expect_err("a lease of one beacon").contains("beacon"));
     }

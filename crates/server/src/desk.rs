@@ -21,7 +21,7 @@ use crate::clock;
 use crate::gate::{self, Host, Visitor};
 use crate::link::{Back, Caller, Links};
 use crate::post::{DeskLetter, Letter, Post};
-use crate::wire::{self, End, Frame, LONGEST_FRAME};
+use crate::wire::{self, End, Frame, LONGEST_FRAME, LONGEST_GREETING};
 
 /// A deadline that is past already is no reason to do nothing else.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(500);
@@ -389,9 +389,10 @@ async fn attend(
         }
     });
     let mut buffer = rest;
+    let longest = if is_one_of_us { LONGEST_FRAME } else { LONGEST_GREETING };
     loop {
         loop {
-            match wire::take::<Frame>(&mut buffer, LONGEST_FRAME) {
+            match wire::take::<Frame>(&mut buffer, longest) {
                 Ok(Some(Frame::Message(message))) if is_one_of_us => hear(from, message, post),
                 Ok(Some(Frame::Call { id, body })) => {
                     let Some(meta) = meta.borrow().clone() else { continue };

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::link;
-use crate::wire::{self, Hello, LONGEST_GREETING, MAGIC, PROTOCOL, Welcome};
+use crate::wire::{self, End, Hello, LONGEST_GREETING, MAGIC, PROTOCOL, Welcome};
 
 /// Whoever has not said who it is by then is nobody.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -55,6 +55,8 @@ fn judge(hello: &Hello, host: Host) -> Welcome {
         )
     } else if host.cluster == 0 {
         "this node belongs to no cluster yet: start it with --init, or let it join one".to_owned()
+    } else if hello.cluster == 0 && hello.end != End::Desk {
+        "the one that dials belongs to no cluster: it may ask to join this one, and nothing else".to_owned()
     } else if hello.cluster != 0 && hello.cluster != host.cluster {
         format!(
             "this node belongs to cluster {:032x}, the one that dials to {:032x}: one of them has the wrong address, or the wrong \

@@ -2,6 +2,7 @@
 //! itself be dismissed where enough others are left; it stays a candidate there, and catches up by log when it is back.
 
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant as Moment};
 
 use blueprint::{Blueprint, Bucket, BucketId, Change, Command, Fate, NodeId};
@@ -12,12 +13,16 @@ use tokio::task::spawn_local;
 use tokio::time::sleep;
 
 use crate::desk::Driver;
+use crate::door::House;
 
 /// However much there is to hand over, somebody wants this process to end.
 const PATIENCE: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(20);
 /// Hand overs that are asked for again if they fell back.
 const AGAIN: Duration = Duration::from_secs(1);
+/// Nobody who is busy here asks less often.
+const QUIET: Duration = Duration::from_millis(250);
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 pub(crate) async fn leave(driver: &Rc<Driver>, say: &Rc<dyn Fn(String)>) {
     let (begun, mut asked) = (Moment::now(), None::<Moment>);
@@ -59,6 +64,19 @@ pub(crate) async fn leave(driver: &Rc<Driver>, say: &Rc<dyn Fn(String)>) {
             }
         }
         sleep(PAUSE).await;
+    }
+}
+
+/// Clients that believe that this node still leads something are told who does, before there is nobody left to tell them: what they
+/// ask of a connection that ends just then may have been done or not, as far as they know.
+pub(crate) async fn direct_clients(house: &House) {
+    let (begun, mut told) = (Moment::now(), 0);
+    while begun.elapsed() < LAST_WORDS {
+        sleep(QUIET).await;
+        let before = std::mem::replace(&mut told, house.moved.load(Ordering::Relaxed));
+        if told == before {
+            return;
+        }
     }
 }
 

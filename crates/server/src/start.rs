@@ -14,7 +14,7 @@ use meta::{Embedded, Meta, NewNode};
 use node::{Desk, Door, Input, Lane, Life, Station};
 use tokio::net::{TcpListener, lookup_host};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::{LocalSet, spawn_local};
+use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::sleep;
 
 use crate::config::{Config, Start};
@@ -27,6 +27,11 @@ use crate::post::{DeskLetter, Letter, Post};
 use crate::wire::{End, Welcome};
 use crate::{EXIT_BUG, clock, http, leave};
 
+/// Nodes that are started together need not come up in order.
+const SEEDS_PATIENCE: Duration = Duration::from_secs(5);
+/// And a cluster that has lost its leader has another one by then.
+const JOIN_PATIENCE: Duration = Duration::from_secs(10);
+
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     #[error("{0}")]
@@ -35,7 +40,7 @@ pub enum ServeError {
     Data(#[from] DataError),
     #[error(
         "{address} is taken: another program listens there, perhaps a godwit that still runs. Stop it ('godwit dev stop' ends a \
-         cluster started by 'godwit dev'), or choose other ports with --base-port"
+         cluster started by 'godwit dev'), or choose other ports with --port (of 'godwit dev': --base-port)"
     )]
     PortInUse { address: String },
     #[error("cannot listen on {address}: {error}. Give an address of this machine with --listen")]
@@ -51,6 +56,11 @@ pub enum ServeError {
          127.0.0.1:7301"
     )]
     NobodyThere { tried: String, why: String },
+    #[error(
+        "{address} belongs to another cluster ({theirs:032x}) than this node's data directory ({ours:032x}): nothing was changed. Give the \
+         right address with --join, or the right directory with --data; to move this node to that cluster, give it an empty directory"
+    )]
+    OtherCluster { address: String, theirs: u128, ours: u128 },
     #[error("{0}")]
     System(#[from] io::Error),
 }
@@ -112,8 +122,8 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
     let _first = desk_driver.set(Rc::clone(&driver));
 
     spawn_local(stay_known(config.clone(), data.identity.name.clone(), me, meta.clone()));
-    spawn_local(let_clients_in(cluster, Door::Cluster, post.clone(), Arc::clone(&house)));
-    spawn_local(let_clients_in(any, Door::Any, post.clone(), Arc::clone(&house)));
+    let doors = [(cluster, Door::Cluster), (any, Door::Any)]
+        .map(|(listener, door)| spawn_local(let_clients_in(listener, door, post.clone(), Arc::clone(&house))));
     spawn_local(http::serve(
         http,
         http::Office::new(post.clone(), meta.clone(), Arc::clone(&house), Arc::clone(&journal)),
@@ -122,7 +132,9 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
 
     if until_stopped(&house).await? == Haste::HandOver {
         leave::leave(&driver, &say).await;
+        leave::direct_clients(&house).await;
     }
+    doors.iter().for_each(JoinHandle::abort);
     (0..config.lanes).for_each(|lane| post.lane(lane, Letter::Stop));
     sleep(Duration::from_millis(50)).await; // last answers leave
     meta.shutdown().await;
@@ -193,11 +205,13 @@ async fn open_meta(
 ) -> Result<Embedded, ServeError> {
     let (me, path) = (data.node(), data.meta());
     let carrier = Arc::new(Porter(post.clone()));
-    // A voter answers within a heartbeat, its sync included, or counts as away: on a busy disk a tenth of a second is too short.
+    // A voter answers within a heartbeat, its sync included, or counts as away: on a busy disk a tenth of a second is too short. Whoever
+    // is more patient with nodes is so with voters.
+    let silence = Duration::from_millis(config.silence_ms);
     let settings = meta::Settings {
         voters: config.voters,
-        heartbeat: Duration::from_millis(200),
-        election: (Duration::from_millis(450), Duration::from_millis(700)),
+        heartbeat: silence * 2 / 7,
+        election: (silence * 9 / 14, silence),
         clock: meta::Clock(Arc::new(clock::now)),
         ..Default::default()
     };
@@ -211,9 +225,11 @@ async fn open_meta(
         (_, Some(identity)) => {
             wires.settle_in(identity.cluster.0);
             let seeds = match &config.start {
-                Start::Join(addresses) => {
-                    find_seeds(wires, me, identity.cluster.0, addresses).await.unwrap_or_default()
-                }
+                // It knows its cluster, and will find the others without help; but if these are of another one, somebody is mistaken.
+                Start::Join(addresses) => match ask_seeds(wires, me, identity.cluster.0, addresses).await? {
+                    Found::Seeds(seeds) => seeds,
+                    Found::Nobody { .. } => Vec::new(),
+                },
                 Start::Init | Start::Again => Vec::new(),
             };
             Embedded::open(&path, me, Some(identity.cluster), seeds, carrier, settings).await?
@@ -225,8 +241,19 @@ async fn open_meta(
         }
         (Start::Join(addresses), None) => {
             say(format!("joining the cluster of {}", addresses.join(", ")));
-            let seeds = find_seeds(wires, me, 0, addresses).await?;
-            Embedded::join(&path, me, &this, seeds, carrier, settings).await?
+            let seeds = find_seeds(wires, me, addresses).await?;
+            let begun = std::time::Instant::now();
+            loop {
+                let joined = Embedded::join(&path, me, &this, seeds.clone(), carrier.clone(), settings.clone()).await;
+                match joined {
+                    // It may be between two leaders. Adding a node twice is adding it once.
+                    Err(error @ meta::JoinError::Unavailable { .. }) if begun.elapsed() < JOIN_PATIENCE => {
+                        say(format!("not taken in yet: {error}"));
+                        sleep(Duration::from_secs(1)).await;
+                    }
+                    joined => break joined?,
+                }
+            }
         }
         (Start::Again, None) => return Err(ServeError::Meta(meta::OpenError::Vacant(path))),
     };
@@ -234,41 +261,60 @@ async fn open_meta(
     Ok(meta)
 }
 
-/// Who answers at these addresses.
-async fn find_seeds(wires: &Wires, me: NodeId, cluster: u128, addresses: &[String]) -> Result<Vec<NodeId>, ServeError> {
-    let mut why = "no address was given".to_owned();
-    for _ in 0..20 {
-        let mut found = Vec::new();
-        for address in addresses {
-            let resolved: Option<SocketAddr> = lookup_host(address).await.ok().and_then(|mut all| all.next());
-            let Some(resolved) = resolved else {
-                why = format!("{address} is no address (host:port)");
-                continue;
-            };
-            let caller = Caller { node: me, cluster, end: End::Desk };
-            match tokio::time::timeout(Duration::from_secs(2), link::dial(caller, None, &resolved.to_string())).await {
-                Ok(Ok((_, Welcome::Come { node, .. }))) => {
-                    wires.add_seed(node, resolved.to_string());
-                    found.push(node);
-                }
-                Ok(Ok((_, Welcome::Stay { why: refused }))) => why = format!("{address}: {refused}"),
-                Ok(Err(error)) => why = format!("{address}: {error}"),
-                Err(_) => why = format!("{address} does not answer"),
+enum Found {
+    Seeds(Vec<NodeId>),
+    Nobody { why: String },
+}
+
+/// Who answers at these addresses; they may be starting, too.
+async fn find_seeds(wires: &Wires, me: NodeId, addresses: &[String]) -> Result<Vec<NodeId>, ServeError> {
+    let begun = std::time::Instant::now();
+    loop {
+        match ask_seeds(wires, me, 0, addresses).await? {
+            Found::Seeds(seeds) => return Ok(seeds),
+            Found::Nobody { why } if begun.elapsed() > SEEDS_PATIENCE => {
+                return Err(ServeError::NobodyThere { tried: addresses.join(", "), why });
             }
+            Found::Nobody { .. } => sleep(Duration::from_millis(250)).await,
         }
-        if !found.is_empty() {
-            // The link is dialled by another task: a moment later it is up.
-            for _ in 0..100 {
-                if found.iter().any(|node| wires.links.is_up(*node)) {
-                    break;
-                }
-                sleep(Duration::from_millis(20)).await;
-            }
-            return Ok(found);
-        }
-        sleep(Duration::from_millis(250)).await;
     }
-    Err(ServeError::NobodyThere { tried: addresses.join(", "), why })
+}
+
+/// `ours`: the cluster that this node belongs to; 0: none yet. It greets as one of none, so that it is told which one they are of.
+async fn ask_seeds(wires: &Wires, me: NodeId, ours: u128, addresses: &[String]) -> Result<Found, ServeError> {
+    let mut why = "no address was given".to_owned();
+    let mut found = Vec::new();
+    for address in addresses {
+        let resolved: Option<SocketAddr> = lookup_host(address).await.ok().and_then(|mut all| all.next());
+        let Some(resolved) = resolved else {
+            why = format!("{address} is no address (host:port)");
+            continue;
+        };
+        let caller = Caller { node: me, cluster: 0, end: End::Desk };
+        match tokio::time::timeout(Duration::from_secs(2), link::dial(caller, None, &resolved.to_string())).await {
+            Ok(Ok((_, Welcome::Come { cluster: theirs, .. }))) if ours != 0 && theirs != ours => {
+                return Err(ServeError::OtherCluster { address: address.clone(), theirs, ours });
+            }
+            Ok(Ok((_, Welcome::Come { node, .. }))) => {
+                wires.add_seed(node, resolved.to_string());
+                found.push(node);
+            }
+            Ok(Ok((_, Welcome::Stay { why: refused }))) => why = format!("{address}: {refused}"),
+            Ok(Err(error)) => why = format!("{address}: {error}"),
+            Err(_) => why = format!("{address} does not answer"),
+        }
+    }
+    if found.is_empty() {
+        return Ok(Found::Nobody { why });
+    }
+    // The link is dialled by another task: a moment later it is up.
+    for _ in 0..100 {
+        if found.iter().any(|node| wires.links.is_up(*node)) {
+            break;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    Ok(Found::Seeds(found))
 }
 
 /// A node that was started with another address or zone says so.

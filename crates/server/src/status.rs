@@ -1,6 +1,7 @@
 //! How the cluster is, as this node sees it: for people, problems first, and for programs.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use blueprint::{Blueprint, BucketId, NodeId};
 use meta::MetaStatus;
@@ -8,6 +9,9 @@ use reactor::{BucketRow, Directory, Part};
 use serde::{Deserialize, Serialize};
 
 use crate::addresses::Addresses;
+
+/// Some elections long.
+const UNHEARD: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Status {
@@ -108,13 +112,19 @@ impl Facts<'_> {
             buckets,
             meta: MetaView {
                 role: format!("{:?}", self.meta.role).to_lowercase(),
-                leader: self.meta.leader.map(|node| self.name(node)),
+                leader: self.leader().map(|node| self.name(node)),
                 voters: self.meta.voters.iter().map(|node| self.name(*node)).collect(),
                 term: self.meta.term,
                 applied: self.meta.applied,
             },
             operations: blueprint.operations.values().filter(|o| !o.is_over()).map(|o| o.id.to_string()).collect(),
         }
+    }
+
+    /// One that has not heard most voters for a while leads nobody, and may be the last to know.
+    fn leader(&self) -> Option<NodeId> {
+        let is_heard = self.meta.quorum_heard.is_none_or(|ago| ago < UNHEARD);
+        self.meta.leader.filter(|leader| *leader != self.me || is_heard)
     }
 
     fn name(&self, node: NodeId) -> String {
@@ -192,7 +202,7 @@ impl Facts<'_> {
         if let Some(why) = &self.journal {
             problems.push(format!("the disk of this node: {why}"));
         }
-        if self.meta.leader.is_none() {
+        if self.leader().is_none() {
             problems.push(
                 "the meta group has no leader: nothing about the cluster can change until most of its voters run"
                     .into(),

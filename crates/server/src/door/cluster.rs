@@ -19,6 +19,7 @@ pub(super) enum Found {
 
 pub(super) fn answer(driver: &Driver, command: &Command) -> Found {
     let blueprint = driver.lane.borrow().blueprint().clone();
+    let words = talk::arguments(command);
     Found::Reply(match command.name() {
         "cluster|myid" => Reply::Value(id(driver.me).into()),
         "cluster|info" => Reply::Value(info(&blueprint).into()),
@@ -26,21 +27,35 @@ pub(super) fn answer(driver: &Driver, command: &Command) -> Found {
         "cluster|slots" => slots(&blueprint),
         "cluster|shards" => shards(&blueprint),
         "cluster|replicas" => Reply::Array(Vec::new()),
-        "cluster|countkeysinslot" => match slot(&command.words()[1]) {
-            Ok(slot) => return Found::Ask(Box::new(Command::count_slot(slot))),
-            Err(error) => error,
-        },
-        "cluster|getkeysinslot" => match slot(&command.words()[1]) {
-            Ok(slot) => return Found::Ask(Box::new(Command::keys_of_slot(slot, Bytes::from_static(b"*")))),
-            Err(error) => error,
+        "cluster|countkeysinslot" => match number(&words[0]).map(slot) {
+            Some(Some(slot)) => return Found::Ask(Box::new(Command::count_slot(slot))),
+            Some(None) => Reply::error("ERR Invalid slot"),
+            None => not_a_number(),
         },
         _ => talk::unknown(command),
     })
 }
 
-fn slot(word: &[u8]) -> Result<Slot, Reply> {
-    let number = values::parse_number(word).ok_or_else(|| Reply::error("ERR Invalid or out of range slot"))?;
-    u16::try_from(number).ok().and_then(Slot::new).ok_or_else(|| Reply::error("ERR Invalid slot"))
+/// Of which slot `CLUSTER GETKEYSINSLOT` wants to see keys, and how many.
+pub(super) fn keys_asked(command: &Command) -> Result<(Slot, u64), Reply> {
+    let words = talk::arguments(command);
+    match (number(&words[0]).map(slot), number(&words[1]).map(u64::try_from)) {
+        (Some(Some(slot)), Some(Ok(count))) => Ok((slot, count)),
+        (None, _) | (_, None) => Err(not_a_number()),
+        (Some(_), Some(_)) => Err(Reply::error("ERR Invalid slot or number of keys")),
+    }
+}
+
+fn number(word: &Bytes) -> Option<i64> {
+    values::parse_number(word)
+}
+
+fn slot(number: i64) -> Option<Slot> {
+    u16::try_from(number).ok().and_then(Slot::new)
+}
+
+fn not_a_number() -> Reply {
+    Reply::error("ERR value is not an integer or out of range")
 }
 
 /// As long as Redis's.

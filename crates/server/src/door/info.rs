@@ -22,6 +22,8 @@ pub(crate) struct House {
     pub(crate) clients: AtomicU64,
     pub(crate) commands: AtomicU64,
     pub(crate) connections: AtomicU64,
+    /// Clients that were sent to another node.
+    pub(crate) moved: AtomicU64,
     /// Somebody asked for a shutdown: the main thread looks.
     pub(crate) shutdown: tokio::sync::Notify,
     pub(crate) stopping: AtomicBool,
@@ -38,6 +40,7 @@ impl House {
             clients: AtomicU64::new(0),
             commands: AtomicU64::new(0),
             connections: AtomicU64::new(0),
+            moved: AtomicU64::new(0),
             shutdown: tokio::sync::Notify::new(),
             stopping: AtomicBool::new(false),
         }

@@ -3,6 +3,7 @@
 //! A connection belongs to one lane. Its requests go to the machine as they are read, except those that would overtake others
 //! (`order`), and answers leave in the order of the requests, whenever they come: a connection keeps one place in its queue for each.
 
+mod clients;
 mod cluster;
 mod connection;
 mod info;
@@ -37,12 +38,16 @@ use order::{Concern, Step, Way};
 use requests::{Asked, Asker, Request, Requests, What, concern_of};
 
 use crate::lane::Driver;
-use crate::link;
+use crate::{clock, link};
 
 /// How long the door goes on asking when nobody leads a slot: longer than it takes to replace a primary.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// And how often.
 const PAUSE: Duration = Duration::from_millis(10);
+/// A request that was not answered by then is given up: a primary that is cut off waits for its secondaries, and nobody knows for how
+/// long. Longer than the largest value takes on a slow disk.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+const SWEEP: Duration = Duration::from_secs(1);
 /// Bytes read from one client before others have their turn.
 const READ_AT_ONCE: usize = 16 << 10;
 const SMALLEST_READ: usize = 2 << 10;
@@ -64,6 +69,7 @@ pub(crate) struct Hall {
     room: Notify,
     /// The disk is full: nothing new is written.
     refusing: Cell<bool>,
+    sweeping: Cell<bool>,
 }
 
 impl Hall {
@@ -76,6 +82,7 @@ impl Hall {
             bytes: Cell::new(0),
             room: Notify::new(),
             refusing: Cell::new(false),
+            sweeping: Cell::new(false),
         }
     }
 
@@ -201,7 +208,39 @@ impl Hall {
     fn put(&self, driver: &Driver, request: Request) {
         let (command, door) = (request.command.clone(), request.door);
         let id = self.requests.borrow_mut().put(request);
+        if !self.sweeping.replace(true)
+            && let Some(driver) = driver.this()
+        {
+            spawn_local(Hall::sweep(driver));
+        }
         driver.step_too(Input::Client { request: id, command, door });
+    }
+
+    /// Gives up what has waited for too long, for as long as anything waits.
+    async fn sweep(driver: Rc<Driver>) {
+        let hall = &driver.hall;
+        while !hall.requests.borrow().is_empty() {
+            sleep(SWEEP).await;
+            // `until` was that long after it was asked.
+            let limit = clock::now() - (LONGEST_WAIT - PATIENCE);
+            let overdue = hall.requests.borrow_mut().take_older_than(limit);
+            for request in overdue {
+                hall.give_up(&driver, request);
+            }
+            driver.wake();
+        }
+        hall.sweeping.set(false);
+    }
+
+    fn give_up(&self, driver: &Driver, request: Request) {
+        let reply = talk::unanswered(&request.command);
+        match request.asker {
+            Asker::Client { connection, place } => {
+                self.fill(&connection, place, reply);
+                self.go_on(driver, &connection, place, concern_of(&request.command), true);
+            }
+            Asker::Task(asker) => drop(asker.send(reply)),
+        }
     }
 
     /// Asks on behalf of a client, as soon as nothing is overtaken by it; the answer takes its place in the client's queue.

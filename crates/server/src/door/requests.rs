@@ -88,6 +88,23 @@ impl Requests {
         RequestId(u64::from(place.0) << 32 | u64::from(at))
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.free.len() == self.places.len()
+    }
+
+    /// Takes those that nobody was to ask for again after this time.
+    pub(crate) fn take_older_than(&mut self, limit: Instant) -> Vec<Request> {
+        let mut taken = Vec::new();
+        for (at, place) in self.places.iter_mut().enumerate() {
+            if let Some(request) = place.1.take_if(|request| request.until < limit) {
+                place.0 = place.0.wrapping_add(1);
+                self.free.push(at as u32);
+                taken.push(request);
+            }
+        }
+        taken
+    }
+
     pub(crate) fn take(&mut self, id: RequestId) -> Option<Request> {
         let (use_number, at) = ((id.0 >> 32) as u32, id.0 as u32);
         let place = self.places.get_mut(at as usize).filter(|place| place.0 == use_number)?;
@@ -100,6 +117,8 @@ impl Requests {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn request() -> Request {
@@ -116,5 +135,16 @@ mod tests {
         let third = requests.put(request());
         assert!(third != first, "the same place, another number");
         assert!(requests.take(first).is_none() && requests.take(third).is_some() && requests.take(second).is_some());
+    }
+
+    #[test]
+    fn who_waited_too_long_is_not_answered_later() {
+        let mut requests = Requests::default();
+        let until = |millis| Instant::ZERO + Duration::from_millis(millis);
+        let old = requests.put(Request { until: until(1), ..request() });
+        let young = requests.put(Request { until: until(3), ..request() });
+        assert_eq!(requests.take_older_than(until(2)).len(), 1);
+        assert!(requests.take(old).is_none() && !requests.is_empty());
+        assert!(requests.take(young).is_some() && requests.is_empty());
     }
 }

@@ -11,25 +11,26 @@ use values::{Command, Reply};
 
 use super::connection::Replies;
 use super::info::{self, REDIS_VERSION};
-use super::{Connection, cluster, talk};
+use super::talk::{self, arguments};
+use super::{Connection, clients, cluster};
 use crate::addresses::Addresses;
 use crate::clock;
 use crate::lane::Driver;
 
 /// None: it is not answered.
 pub(super) fn answer(driver: &Rc<Driver>, connection: &Rc<Connection>, command: &Command) -> Option<Reply> {
-    let words = command.words();
+    let words = arguments(command);
     Some(match command.name() {
-        "ping" => match words.get(1) {
-            None => Reply::Simple(Bytes::from_static(b"PONG")),
-            Some(text) if words.len() == 2 => Reply::Value(text.clone()),
-            Some(_) => Reply::error("ERR wrong number of arguments for 'ping' command"),
+        "ping" => match words {
+            [] => Reply::Simple(Bytes::from_static(b"PONG")),
+            [text] => Reply::Value(text.clone()),
+            _ => Reply::error("ERR wrong number of arguments for 'ping' command"),
         },
         "hello" => hello(connection, words),
         "auth" => Reply::error(
             "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
         ),
-        "select" => match values::parse_number(&words[1]) {
+        "select" => match values::parse_number(&words[0]) {
             Some(0) => Reply::Ok,
             Some(_) => Reply::error("ERR SELECT is not allowed in cluster mode"),
             None => Reply::error("ERR value is not an integer or out of range"),
@@ -52,7 +53,7 @@ pub(super) fn answer(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
         "time" => time(),
         "wait" => wait(driver, words),
         "info" => {
-            let wanted: Vec<String> = words[1..].iter().map(|w| String::from_utf8_lossy(w).to_lowercase()).collect();
+            let wanted: Vec<String> = words.iter().map(|w| String::from_utf8_lossy(w).to_lowercase()).collect();
             Reply::Verbatim(info::info(driver, &wanted).into())
         }
         "shutdown" => {
@@ -65,19 +66,14 @@ pub(super) fn answer(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
             name if name.is_empty() => Reply::Nil,
             name => Reply::Value(name.clone()),
         },
-        "client|setname" => set_name(connection, &words[1]),
-        "client|setinfo" => set_info(connection, &words[1], &words[2]),
-        "client|no-evict" | "client|no-touch" => match on_or_off(&words[1]) {
+        "client|setname" => set_name(connection, &words[0]),
+        "client|setinfo" => set_info(connection, &words[0], &words[1]),
+        "client|no-evict" | "client|no-touch" => match on_or_off(&words[0]) {
             Some(_) => Reply::Ok,
             None => Reply::error("ERR syntax error"),
         },
-        "client|info" => Reply::Verbatim(describe(connection).into()),
-        "client|list" => {
-            let all = driver.hall.connections.borrow();
-            Reply::Verbatim(all.values().map(|c| describe(c)).collect::<String>().into())
-        }
-        "client|kill" => kill(driver, words),
-        "client|reply" => match words[1].to_ascii_uppercase().as_slice() {
+        "client|info" => Reply::Verbatim(clients::describe(connection).into()),
+        "client|reply" => match words[0].to_ascii_uppercase().as_slice() {
             b"ON" => {
                 connection.replies.set(Replies::On);
                 Reply::Ok
@@ -92,11 +88,11 @@ pub(super) fn answer(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
             }
             _ => Reply::error("ERR syntax error"),
         },
-        "client|keyspace" => match &*words[1] {
+        "client|keyspace" => match &*words[0] {
             b"default" => Reply::Ok,
             _ => Reply::error("ERR no such keyspace, or none that clients can use yet: there is 'default'"),
         },
-        "config|get" => config_get(&words[1..]),
+        "config|get" => config_get(words),
         "config|set" | "config|rewrite" => Reply::error(
             "ERR settings are given when a node starts: flags, environment or its file. See 'godwit serve --help'",
         ),
@@ -110,7 +106,7 @@ pub(super) fn answer(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
 }
 
 fn hello(connection: &Connection, words: &[Bytes]) -> Reply {
-    if let Some(version) = words.get(1) {
+    if let Some(version) = words.first() {
         let Some(version) = values::parse_number(version) else {
             return Reply::error("ERR Protocol version is not an integer or out of range");
         };
@@ -119,7 +115,7 @@ fn hello(connection: &Connection, words: &[Bytes]) -> Reply {
             3 => Protocol::Resp3,
             _ => return Reply::error("NOPROTO unsupported protocol version"),
         };
-        let mut at = 2;
+        let mut at = 1;
         while let Some(option) = words.get(at) {
             match (option.to_ascii_uppercase().as_slice(), words.get(at + 1), words.get(at + 2)) {
                 (b"AUTH", Some(_), Some(_)) => {
@@ -192,54 +188,6 @@ fn on_or_off(word: &[u8]) -> Option<bool> {
     }
 }
 
-fn describe(connection: &Connection) -> String {
-    let address = |address: Option<std::net::SocketAddr>| address.map(|a| a.to_string()).unwrap_or_default();
-    let (last, at) = connection.last.get();
-    let library = connection.library.borrow();
-    format!(
-        "id={} addr={} laddr={} name={} age={} idle={} flags=N db=0 cmd={} resp={} lib-name={} lib-ver={}\n",
-        connection.id,
-        address(connection.peer),
-        address(connection.local),
-        String::from_utf8_lossy(&connection.name.borrow()),
-        connection.since.elapsed().as_secs(),
-        clock::now().since(at).as_secs(),
-        last,
-        if connection.protocol.get() == Protocol::Resp3 { 3 } else { 2 },
-        String::from_utf8_lossy(&library.0),
-        String::from_utf8_lossy(&library.1),
-    )
-}
-
-/// By id or by address; of this lane's connections.
-fn kill(driver: &Driver, words: &[Bytes]) -> Reply {
-    let all = driver.hall.connections.borrow();
-    let (wanted_id, wanted_address) = match words {
-        [_, address] => (None, Some(address)),
-        [_, filter, value] if filter.eq_ignore_ascii_case(b"ID") => match values::parse_number(value) {
-            Some(id) => (Some(id), None),
-            None => return Reply::error("ERR client-id should be greater than 0"),
-        },
-        [_, filter, value] if filter.eq_ignore_ascii_case(b"ADDR") => (None, Some(value)),
-        _ => return Reply::error("ERR syntax error"),
-    };
-    let is_wanted = |connection: &&Rc<Connection>| {
-        let address = connection.peer.map(|peer| peer.to_string());
-        wanted_id.is_some_and(|id| id == connection.id as i64)
-            || wanted_address.is_some_and(|wanted| address.is_some_and(|address| address.as_bytes() == &wanted[..]))
-    };
-    let mut killed = 0;
-    for connection in all.values().filter(is_wanted) {
-        connection.close();
-        killed += 1;
-    }
-    match (words.len(), killed) {
-        (2, 0) => Reply::error("ERR No such client"),
-        (2, _) => Reply::Ok,
-        _ => Reply::Number(killed),
-    }
-}
-
 fn time() -> Reply {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Reply::values([now.as_secs().to_string().into(), now.subsec_micros().to_string().into()])
@@ -247,7 +195,7 @@ fn time() -> Reply {
 
 /// Every answered write is on all members already, so there is nothing to wait for.
 fn wait(driver: &Driver, words: &[Bytes]) -> Reply {
-    if values::parse_number(&words[1]).is_none() || values::parse_number(&words[2]).is_none() {
+    if words.iter().any(|word| values::parse_number(word).is_none()) {
         return Reply::error("ERR value is not an integer or out of range");
     }
     let lane = driver.lane.borrow();

@@ -1,6 +1,7 @@
 //! What becomes of a client's words: answered here, or asked of the cluster.
 
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 use blueprint::NodeId;
 use bytes::Bytes;
@@ -63,6 +64,11 @@ pub(super) fn say(driver: &Rc<Driver>, connection: &Rc<Connection>, reply: Reply
     driver.hall.touch(connection);
 }
 
+/// What comes after the name, and after that of the subcommand.
+pub(super) fn arguments(command: &Command) -> &[Bytes] {
+    &command.words()[if command.row().container().is_some() { 2 } else { 1 }..]
+}
+
 /// An answer of the machine, as Redis would say it.
 pub(super) fn reply(driver: &Driver, command: &Command, answer: Answer) -> Reply {
     match answer {
@@ -78,7 +84,17 @@ pub(super) fn reply(driver: &Driver, command: &Command, answer: Answer) -> Reply
     }
 }
 
+/// Nobody knows what becomes of it, or when.
+pub(super) fn unanswered(command: &Command) -> Reply {
+    Reply::error(if command.is_write() {
+        "UNCERTAIN no answer within ten seconds: it may or may not have been done, or may yet be. Read before asking again, or use SERIES"
+    } else {
+        "TRYAGAIN no answer within ten seconds: whoever leads this slot waits for others; 'godwit why' says for whom"
+    })
+}
+
 fn moved(driver: &Driver, command: &Command, node: NodeId) -> Reply {
+    driver.hall.house.moved.fetch_add(1, Ordering::Relaxed);
     let address = Addresses::of(driver.lane.borrow().blueprint(), node).map(|a| a.cluster).unwrap_or_default();
     match command.slot() {
         Ok(slot) if !address.is_empty() => Reply::error_with(format!("MOVED {} {address}", slot.0)),

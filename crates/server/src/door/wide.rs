@@ -9,7 +9,7 @@ use tokio::task::spawn_local;
 use values::{Command, Cursor, Reply, Scan, Spread, failed_write};
 
 use super::order::Concern;
-use super::{Connection, talk};
+use super::{Connection, clients, cluster, talk};
 use crate::clock;
 use crate::lane::Driver;
 
@@ -19,7 +19,8 @@ const AT_ONCE: usize = 256;
 const MOST_SLOTS: usize = 2048;
 
 pub(super) fn is_wide(name: &str) -> bool {
-    matches!(name, "scan" | "dbsize" | "keys" | "flushall" | "flushdb" | "randomkey")
+    let of_slots = matches!(name, "scan" | "dbsize" | "keys" | "flushall" | "flushdb" | "randomkey");
+    of_slots || matches!(name, "client|list" | "client|kill" | "cluster|getkeysinslot")
 }
 
 /// A command about keys of several slots.
@@ -31,12 +32,19 @@ pub(super) fn spread(driver: &Driver, connection: &Rc<Connection>, place: u64, s
 }
 
 pub(super) fn ask(driver: &Driver, connection: &Rc<Connection>, place: u64, command: Command) {
+    let me = connection.id;
     answer_later(driver, connection, place, async move |driver| match command.name() {
         "scan" => scan(&driver, &command).await,
         "dbsize" => dbsize(&driver).await,
         "keys" => keys(&driver, &command.words()[1]).await,
         "flushall" | "flushdb" => flush(&driver).await,
         "randomkey" => random_key(&driver).await,
+        "cluster|getkeysinslot" => match cluster::keys_asked(&command) {
+            Ok((slot, count)) => keys_in_slot(&driver, slot, count).await,
+            Err(error) => error,
+        },
+        "client|list" => clients::list(&driver, &command).await,
+        "client|kill" => clients::kill(&driver, &command, me).await,
         _ => driver.hall.ask_for(&driver, command).await,
     });
 }
@@ -54,6 +62,25 @@ fn answer_later(
         driver.hall.go_on(&driver, &connection, place, Concern::All, true);
         driver.wake();
     });
+}
+
+/// So many keys of one slot, or all if there are fewer.
+async fn keys_in_slot(driver: &Rc<Driver>, slot: Slot, count: u64) -> Reply {
+    let (mut place, mut found) = (0, Vec::new());
+    while (found.len() as u64) < count {
+        let reply = driver.hall.ask_for(driver, Command::scan_slot(slot, place, count, None, None)).await;
+        if reply.is_error() {
+            return reply;
+        }
+        let (next, keys) = scanned(reply).unwrap_or_default();
+        found.extend(keys);
+        place = next;
+        if place == 0 {
+            break;
+        }
+    }
+    found.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+    Reply::Array(found)
 }
 
 /// All of them, some at a time, with their answers in order.
@@ -160,21 +187,27 @@ async fn scan(driver: &Rc<Driver>, command: &Command) -> Reply {
             return error;
         }
         for (slot, reply) in range.zip(replies) {
-            let Reply::Array(mut parts) = reply else { continue };
-            let keys = parts.pop().map(items).unwrap_or_default();
-            let place = match parts.pop() {
-                Some(Reply::Value(place)) => values::parse_unsigned(&place).unwrap_or(0),
-                Some(Reply::Number(place)) => u64::try_from(place).unwrap_or(0),
-                _ => 0,
-            };
+            let Some((place, keys)) = scanned(reply) else { continue };
             found.extend(keys);
-            cursor = Cursor::next(slot, u32::try_from(place).unwrap_or(0));
+            cursor = Cursor::next(slot, place);
             if found.len() as u64 >= scan.count || cursor == Cursor::START || place != 0 {
                 return Reply::Array(vec![Reply::Value(cursor.to_bytes()), Reply::Array(found)]);
             }
         }
     }
     Reply::Array(vec![Reply::Value(cursor.to_bytes()), Reply::Array(found)])
+}
+
+/// Where to go on, and the keys, of what one slot answers to a scan.
+fn scanned(reply: Reply) -> Option<(u32, Vec<Reply>)> {
+    let Reply::Array(mut parts) = reply else { return None };
+    let keys = parts.pop().map(items).unwrap_or_default();
+    let place = match parts.pop() {
+        Some(Reply::Value(place)) => values::parse_unsigned(&place).unwrap_or(0),
+        Some(Reply::Number(place)) => u64::try_from(place).unwrap_or(0),
+        _ => 0,
+    };
+    Some((u32::try_from(place).unwrap_or(0), keys))
 }
 
 fn items(reply: Reply) -> Vec<Reply> {

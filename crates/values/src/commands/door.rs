@@ -78,6 +78,15 @@ pub(crate) const ROWS: &[Row] = rows! {
     (310, "flushdb", -1, WRITE | KEYSPACE | DANGEROUS, NONE, Server, "1.0.0", Door, "Removes all keys."),
     (311, "randomkey", 1, READONLY | KEYSPACE, NONE, Generic, "1.0.0", Door, "One key, by chance."),
     (312, "client|keyspace", 3, OWN | CONNECTION, NONE, Connection, "0.1.0", Door, "Works in another keyspace."),
+    (313, "client|setinfo", 4, OWN | CONNECTION, NONE, Connection, "7.2.0", Door, "Says which library this is."),
+    (314, "client|no-evict", 3, RULES | CONNECTION, NONE, Connection, "7.0.0", Door, "Whether it may be closed to save memory."),
+    (315, "client|no-touch", 3, OWN | CONNECTION, NONE, Connection, "7.2.0", Door, "Whether its reads count as use."),
+    (316, "godwit", -2, CONTAINER, NONE, Server, "0.1.0", Door, "What this node believes."),
+    (317, "godwit|epoch", 2, RULES, NONE, Server, "0.1.0", Door, "The epoch of its blueprint."),
+    (318, "godwit|listdb", 2, RULES, NONE, Server, "0.1.0", Door, "All keyspaces."),
+    (319, "godwit|listpeer", 2, RULES, NONE, Server, "0.1.0", Door, "Who leads which slots, and who gets them."),
+    (320, "godwit|myid", 2, RULES, NONE, Server, "0.1.0", Door, "The id of this node."),
+    (321, "godwit|why", 2, RULES, NONE, Server, "0.1.0", Door, "What it waits for, and why."),
 };
 
 fn echo(words: &[Bytes]) -> Outcome {

@@ -1,0 +1,127 @@
+//! `godwit dev`: a cluster on this machine, as a newcomer starts, breaks and mends it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Output;
+
+use bytes::Bytes;
+use values::Reply;
+
+use crate::common::{Client, Ports, SETTINGS, godwit, text, until};
+
+struct Dev {
+    data: PathBuf,
+    ports: Ports,
+}
+
+impl Dev {
+    fn start(name: &str, arguments: &[&str]) -> Self {
+        let data = std::env::temp_dir().join(format!("godwit-{name}-{}", std::process::id()));
+        let dev = Self { data, ports: Ports::take() };
+        std::fs::create_dir_all(&dev.data).expect("a directory of its own");
+        std::fs::write(dev.settings(), SETTINGS).expect("our own directory");
+        let base = dev.ports.base.to_string();
+        dev.succeed(&[&["dev", "--detach", "--base-port", &base], arguments].concat());
+        dev
+    }
+
+    fn godwit(&self, arguments: &[&str]) -> Output {
+        let at: Vec<String> = (1..=3).map(|i| format!("127.0.0.1:{}", self.ports.base + 200 + i)).collect();
+        let data = ["--data", self.data.to_str().expect("a plain path")];
+        let data = if arguments[0] == "dev" { &data[..] } else { &[] };
+        godwit(&[arguments, data].concat(), &[("GODWIT_AT", &at.join(",")), ("GODWIT_CONFIG", &self.settings())])
+    }
+
+    fn settings(&self) -> String {
+        self.data.join("settings.toml").to_string_lossy().into_owned()
+    }
+
+    fn succeed(&self, arguments: &[&str]) -> String {
+        let output = self.godwit(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output));
+        text(&output)
+    }
+
+    fn until_well(&self) {
+        let is_well = || self.godwit(&["status"]).status.success().then_some(());
+        until("all is well", is_well, || text(&self.godwit(&["status"])) + &text(&self.godwit(&["why"])));
+    }
+
+    /// Asks any node until somebody answers without an error.
+    fn ask(&self, words: &[&str]) -> Reply {
+        let mut nodes = (1..=3).cycle();
+        let answered = || {
+            let any = format!("127.0.0.1:{}", self.ports.base + 100 + nodes.next().expect("there is always a next"));
+            Client::connect(&any)?.ask(words).filter(|reply| !reply.is_error())
+        };
+        until(&format!("{words:?} is answered"), answered, || text(&self.godwit(&["why"])))
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        let _stopped = self.godwit(&["dev", "stop"]);
+        if std::thread::panicking() {
+            for node in 1..=3 {
+                let log = std::fs::read_to_string(self.data.join(format!("node-{node}.log"))).unwrap_or_default();
+                let tail: Vec<&str> = log.lines().rev().take(20).collect();
+                eprintln!("node {node}:\n{}", tail.into_iter().rev().collect::<Vec<_>>().join("\n"));
+            }
+        }
+        let _gone = std::fs::remove_dir_all(&self.data);
+    }
+}
+
+/// What was acknowledged so far.
+#[derive(Default)]
+struct Written(BTreeMap<String, String>);
+
+impl Written {
+    fn write(&mut self, dev: &Dev, round: &str) {
+        for i in 0..60 {
+            let (key, value) = (format!("{round}:{i}"), format!("value {i}"));
+            assert_eq!(dev.ask(&["SET", &key, &value]), Reply::Ok);
+            self.0.insert(key, value);
+        }
+    }
+
+    fn check(&self, dev: &Dev) {
+        for (key, value) in &self.0 {
+            let expected = Reply::Value(Bytes::copy_from_slice(value.as_bytes()));
+            assert_eq!(dev.ask(&["GET", key]), expected, "{key} was acknowledged");
+        }
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost() {
+    let dev = Dev::start("lost", &["--buckets", "8", "--recovery-delay", "1"]);
+    let mut written = Written::default();
+    written.write(&dev, "calm");
+
+    dev.succeed(&["dev", "kill", "2"]);
+    written.write(&dev, "without node 2");
+    written.check(&dev);
+    dev.succeed(&["dev", "restart", "2"]);
+    dev.until_well();
+
+    // With a hand over this time.
+    dev.succeed(&["dev", "restart", "1"]);
+    written.write(&dev, "node 1 restarted");
+    dev.until_well();
+
+    for node in ["1", "2", "3"] {
+        dev.succeed(&["dev", "kill", node]);
+    }
+    let status = dev.godwit(&["status"]);
+    assert_eq!(status.status.code(), Some(3), "nobody can be asked: {}", text(&status));
+    for node in ["3", "1", "2"] {
+        dev.succeed(&["dev", "restart", node]);
+    }
+    dev.until_well();
+    written.check(&dev);
+    written.write(&dev, "after all");
+    written.check(&dev);
+    let inspected = dev.succeed(&["inspect", dev.data.join("node-1").to_str().expect("a plain path")]);
+    assert!(inspected.contains("b1"), "{inspected}");
+}
