@@ -31,6 +31,8 @@ pub struct Desk<C> {
     pub(crate) directory: Arc<Directory>,
     pub(crate) registrar: Registrar<C>,
     pub(crate) published: Published,
+    /// Nodes that departed: what they had said of their replicas is not in the directory any more.
+    pub(crate) unheeded: BTreeSet<NodeId>,
     /// The registrar has something to send with the next flush.
     pub(crate) flush_directory: bool,
     pub(crate) directory_steps: u64,
@@ -59,6 +61,7 @@ impl<C: Conduct> Desk<C> {
             heard: vec![now; usize::from(lanes)],
             directory: Arc::default(),
             published: Published::default(),
+            unheeded: BTreeSet::new(),
             flush_directory: false,
             directory_steps: 0,
             directory_changed: false,
@@ -211,7 +214,7 @@ impl<C: Conduct> Desk<C> {
         }
         if now >= self.upkeep_at {
             self.upkeep_at = now + self.config.upkeep;
-            self.look_around();
+            self.look_around(now);
             let changed = std::mem::take(&mut self.directory_changed);
             for (to, ((owed, sent), heard)) in self.stations().zip(self.owed.iter_mut().zip(&self.heard)) {
                 *owed |= changed;

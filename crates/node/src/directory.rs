@@ -124,7 +124,7 @@ impl<C: Conduct> Desk<C> {
     }
 
     /// Who can be reached is known by the registrar's exchange of numbers alone.
-    pub(crate) fn look_around(&mut self) {
+    pub(crate) fn look_around(&mut self, now: Instant) {
         let known = |node: &NodeId| self.blueprint.nodes.contains_key(node);
         let removed: Vec<NodeId> = self.directory.iter().map(|(node, _)| node).filter(|node| !known(node)).collect();
         for node in removed {
@@ -141,11 +141,29 @@ impl<C: Conduct> Desk<C> {
             let sighting = Arc::make_mut(&mut self.directory).sighting_mut(node);
             sighting.reachable = false;
             sighting.buckets.clear();
+            self.unheeded.insert(node);
         }
+        self.heed(now);
         for (peer, reachable) in peers {
             if self.directory.is_reachable(peer) != reachable {
                 self.directory_changed = true;
                 Arc::make_mut(&mut self.directory).sighting_mut(peer).reachable = reachable;
+            }
+        }
+    }
+
+    /// Who is back and has said how far its updates go is believed again once all of them are here: most of its rows are as they were,
+    /// and would not be said again for a while.
+    fn heed(&mut self, now: Instant) {
+        let is_level = |node: &NodeId| {
+            let claim = self.registrar.claim(*node, *node);
+            claim.is_some_and(|claim| self.registrar.known(*node).is_some_and(|known| known >= claim))
+        };
+        for node in self.unheeded.iter().copied().filter(is_level).collect::<Vec<_>>() {
+            self.unheeded.remove(&node);
+            let keys: Vec<Bytes> = self.registrar.rows(now, node).map(|row| row.key).collect();
+            for key in keys {
+                self.on_row_changed(now, node, &key);
             }
         }
     }

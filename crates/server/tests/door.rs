@@ -212,7 +212,6 @@ fn a_protocol_begins_where_it_was_asked_for() {
 }
 
 #[test]
-#[ignore = "until door/server.rs looks at the right word of CLIENT REPLY, which is being mended elsewhere"]
 fn silence_begins_where_it_was_asked_for() {
     let node = Node::start(1);
     let mut client = node.client();

@@ -12,5 +12,6 @@ mod full_disk;
 mod garbage;
 mod namespaces;
 mod newcomers;
+mod pipelines;
 mod settings;
 mod voters;
