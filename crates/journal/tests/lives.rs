@@ -22,7 +22,7 @@ fn roomy() -> Options {
 }
 
 fn log_length(disk: &Arc<BadDisk>, bucket: u64) -> u64 {
-    recover(disk, roomy()).node.replicas[&BucketId(bucket)].log.len() as u64
+    recover(disk, roomy()).node.replicas[&BucketId(bucket)].log.len()
 }
 
 /// 1. A life writes its first segment; power is lost during the first sync, and of all its sectors only those with the header are

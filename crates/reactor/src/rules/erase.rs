@@ -144,8 +144,8 @@ fn unheld<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
     })
 }
 
-/// 1. n3 departs and is dismissed; 2. it returns, with all but the last entries; 3. erasing that, it would have to take everything
-/// anew, and the bucket would have one copy less for as long.
+/// Otherwise: 1. n3 departs and is dismissed; 2. it returns, with all but the last entries; 3. it erases that, and has to take
+/// everything anew, and the bucket has one copy less for as long.
 fn wanted_back<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
     let government = case.government?;
     let may_return = case.situation.blueprint.nodes.contains_key(&case.situation.me);

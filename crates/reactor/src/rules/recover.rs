@@ -61,8 +61,8 @@ impl<C: Conduct> Rule<C> {
     };
 }
 
-/// 1. Below the minimum, a new node is given the whole bucket; 2. the lost copy returns: it is level long before, and writes need
-/// not wait for the other.
+/// Otherwise: 1. below the minimum, a new node is given the whole bucket; 2. the lost copy returns, and would be level long before;
+/// 3. writes wait for the new one.
 fn is_quicker<C: Conduct>(case: &Case<'_, C>, government: &Government) -> bool {
     let copied = || government.candidates.iter().any(|c| has_copy(case, c.node));
     !government.in_sync() && !copied() && preferred(case, |_| true).is_some_and(|node| has_copy(case, node))

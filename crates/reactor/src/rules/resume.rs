@@ -1,8 +1,8 @@
 //! What was set aside (R10, level `memory`): the operating system restarted, and the end of what this replica once answered may be
 //! missing.
 //!
-//! 1. Whoever has everything goes on; the others report themselves lost, and what they have serves them as candidates. 2. If it happened to all
-//! members at once, nobody has everything: when all are back, the one that has the most goes on, and the loss is said aloud.
+//! Whoever has everything goes on; the others report themselves lost, and what they have serves them as candidates. If it happened to
+//! all members at once, nobody has everything: when all are back, the one that has the most goes on, and the loss is said aloud.
 
 use alloc::format;
 use alloc::vec::Vec;
