@@ -31,8 +31,8 @@ pub struct Desk<C> {
     pub(crate) directory: Arc<Directory>,
     pub(crate) registrar: Registrar<C>,
     pub(crate) published: Published,
-    /// Nodes that departed: what they had said of their replicas is not in the directory any more.
-    pub(crate) unheeded: BTreeSet<NodeId>,
+    /// Nodes whose rows about replicas are in the directory: those of a life that has begun, and all of them.
+    pub(crate) heeded: BTreeSet<NodeId>,
     /// The registrar has something to send with the next flush.
     pub(crate) flush_directory: bool,
     pub(crate) directory_steps: u64,
@@ -61,7 +61,7 @@ impl<C: Conduct> Desk<C> {
             heard: vec![now; usize::from(lanes)],
             directory: Arc::default(),
             published: Published::default(),
-            unheeded: BTreeSet::new(),
+            heeded: BTreeSet::new(),
             flush_directory: false,
             directory_steps: 0,
             directory_changed: false,

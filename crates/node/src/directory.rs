@@ -36,6 +36,7 @@ impl<C: Conduct> Desk<C> {
                     out.push(Output::Send { to: envelope.to, message: PeerMessage::Directory(envelope) });
                 }
                 registrar::Output::Changed { owner, key } => self.on_row_changed(now, owner, &key),
+                registrar::Output::Event(registrar::Event::Away { peer }) => self.unheed(peer),
                 registrar::Output::Write { .. }
                 | registrar::Output::Updated { .. }
                 | registrar::Output::Refused { .. }
@@ -111,7 +112,7 @@ impl<C: Conduct> Desk<C> {
                     sighting.node = row;
                 }
             }
-            (Some(b'b'), found) => {
+            (Some(b'b'), found) if self.heeded.contains(&owner) => {
                 let Some(bucket) = bucket_of(key) else { return };
                 let row = found.and_then(|found| postcard::from_bytes(&found.value).ok());
                 match row {
@@ -138,10 +139,8 @@ impl<C: Conduct> Desk<C> {
             .filter(|(node, s)| !peers.contains_key(node) && (s.reachable || !s.buckets.is_empty()));
         for node in away.map(|(node, _)| node).collect::<Vec<_>>() {
             self.directory_changed = true;
-            let sighting = Arc::make_mut(&mut self.directory).sighting_mut(node);
-            sighting.reachable = false;
-            sighting.buckets.clear();
-            self.unheeded.insert(node);
+            Arc::make_mut(&mut self.directory).sighting_mut(node).reachable = false;
+            self.unheed(node);
         }
         self.heed(now);
         for (peer, reachable) in peers {
@@ -152,19 +151,25 @@ impl<C: Conduct> Desk<C> {
         }
     }
 
-    /// Who is back and has said how far its updates go is believed again once all of them are here: most of its rows are as they were,
-    /// and would not be said again for a while.
+    /// What a node says of its replicas counts from when it has started and all that it said is here, until it is away. Otherwise:
+    /// 1. n2 restarts, and its replica is lost; 2. it pulls what it said in its earlier life back from others, as everyone does; 3. n1
+    /// sees it, believes the row, and gives up what is the last copy.
     fn heed(&mut self, now: Instant) {
-        let is_level = |node: &NodeId| {
-            let claim = self.registrar.claim(*node, *node);
-            claim.is_some_and(|claim| self.registrar.known(*node).is_some_and(|known| known >= claim))
-        };
-        for node in self.unheeded.iter().copied().filter(is_level).collect::<Vec<_>>() {
-            self.unheeded.remove(&node);
-            let keys: Vec<Bytes> = self.registrar.rows(now, node).map(|row| row.key).collect();
-            for key in keys {
-                self.on_row_changed(now, node, &key);
+        let peers: Vec<NodeId> = self.registrar.peers().map(|(peer, _)| peer).collect();
+        for node in peers {
+            if self.registrar.is_level(node) && self.heeded.insert(node) {
+                let keys: Vec<Bytes> = self.registrar.rows(now, node).map(|row| row.key).collect();
+                keys.iter().for_each(|key| self.on_row_changed(now, node, key));
             }
+        }
+    }
+
+    /// It is away, or its process is another one.
+    fn unheed(&mut self, node: NodeId) {
+        self.heeded.remove(&node);
+        if self.directory.sighting(node).is_some_and(|sighting| !sighting.buckets.is_empty()) {
+            self.directory_changed = true;
+            Arc::make_mut(&mut self.directory).sighting_mut(node).buckets.clear();
         }
     }
 }

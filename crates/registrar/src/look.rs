@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crate::holding::{Held, State};
 use crate::number::UpdateNumber;
 use crate::part::Key;
+use crate::peer::Reach;
 use crate::registrar::Registrar;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +59,12 @@ impl<C: Conduct> Registrar<C> {
 
     pub fn is_reachable(&self, node: NodeId) -> bool {
         node == self.life.node || self.peers.get(&node).is_some_and(|peer| !peer.is_away())
+    }
+
+    /// It has started, has said up to where its own updates go, and all of them are here.
+    pub fn is_level(&self, node: NodeId) -> bool {
+        let live = self.peers.get(&node).is_some_and(|peer| matches!(peer.reach, Reach::Live(_)));
+        live && self.claim(node, node).is_some_and(|claim| self.known(node).is_some_and(|known| known >= claim))
     }
 
     /// The peers, and whether each can be reached.

@@ -75,7 +75,9 @@ fn not_needed<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
 
 fn not_all_back<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
     let (government, me) = as_member(case)?;
-    let silent = others(government, me).filter(|m| said(case, *m).is_none());
+    // One whose disk was replaced will never be back.
+    let may_return = |m: &Member| !case.situation.blueprint.is_replaced(m.node);
+    let silent = others(government, me).filter(|m| may_return(m) && said(case, *m).is_none());
     Unmet::on_nodes(silent.map(|m| m.node), |nodes| format!("{} to be back and to say what it has", list(nodes)))
 }
 
