@@ -151,9 +151,9 @@ impl<C: Conduct> Desk<C> {
         }
     }
 
-    /// What a node says of its replicas counts from when it has started and all that it said is here, until it is away. Otherwise:
-    /// 1. n2 restarts, and its replica is lost; 2. it pulls what it said in its earlier life back from others, as everyone does; 3. n1
-    /// sees it, believes the row, and gives up what is the last copy.
+    /// What a node says of its replicas counts from when it has started and all that it said is here, until it is away. (Otherwise: 1. n2
+    /// restarts, and its replica is lost; 2. it pulls what it said in its earlier life back from others, as everyone does; 3. n1 sees
+    /// it, believes the row, and gives up what is the last copy.)
     fn heed(&mut self, now: Instant) {
         let peers: Vec<NodeId> = self.registrar.peers().map(|(peer, _)| peer).collect();
         for node in peers {
