@@ -90,7 +90,7 @@ impl Route {
         match &mut self.manner {
             Manner::Cluster(map) => {
                 map.put(slot, node);
-                map.is_doubtful = true;
+                (map.is_doubtful, map.moved) = (true, Some((slot, node)));
             }
             Manner::Any => self.here = node,
         }
@@ -138,6 +138,10 @@ impl Route {
                     known
                         .into_iter()
                         .for_each(|(first, last, node)| (first..=last).for_each(|slot| map.put(slot, node)));
+                    // Whoever says `MOVED` knows better than whoever draws the map.
+                    if let Some((slot, node)) = map.moved.take() {
+                        map.put(slot, node);
+                    }
                     map.is_doubtful = false;
                 }
                 return;
@@ -164,11 +168,13 @@ struct SlotMap {
     nodes: Vec<Option<u16>>,
     /// To be asked for again before it is used.
     is_doubtful: bool,
+    /// What was said last, since then.
+    moved: Option<(u16, usize)>,
 }
 
 impl Default for SlotMap {
     fn default() -> Self {
-        Self { nodes: vec![None; SLOTS], is_doubtful: true }
+        Self { nodes: vec![None; SLOTS], is_doubtful: true, moved: None }
     }
 }
 

@@ -37,6 +37,8 @@ pub(super) struct Fake {
     pub(super) knows_series: bool,
     /// Where odd slots are, if not here.
     pub(super) odd_slots_at: Option<String>,
+    /// It says who has which slots: all of them are here, it believes.
+    pub(super) draws_map: bool,
     pub(super) store: Arc<Mutex<Store>>,
 }
 
@@ -63,6 +65,7 @@ impl Default for Fake {
             reluctant_every: 0,
             knows_series: true,
             odd_slots_at: None,
+            draws_map: true,
             store: Arc::default(),
         }
     }
@@ -87,6 +90,7 @@ impl Fake {
         let mut store = self.store.lock().expect("tests fail elsewhere");
         match words[0].as_ref() {
             b"PING" => return Some(Reply::Simple(Bytes::from_static(b"PONG"))),
+            b"CLUSTER" if !self.draws_map => return Some(Reply::Array(Vec::new())),
             b"CLUSTER" => return Some(all_slots_at(here)),
             b"SERIES" if !self.knows_series => return Some(Reply::error("ERR unknown command 'SERIES'")),
             _ => {}

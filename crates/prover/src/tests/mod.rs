@@ -107,7 +107,7 @@ async fn nonsense_is_found() {
 /// The first node believes that it has all slots, until it is asked for the wrong ones.
 #[tokio::test]
 async fn redirects_of_a_redis_cluster_are_followed() {
-    let second = Fake { knows_series: false, ..Fake::default() };
+    let second = Fake { knows_series: false, draws_map: false, ..Fake::default() };
     let at_second = Arc::clone(&second.store);
     let second = second.start().await;
     let first = Fake { knows_series: false, odd_slots_at: Some(second), ..Fake::default() };
