@@ -57,7 +57,7 @@ impl Options {
     pub fn new(boot_id: &str) -> Self {
         Self {
             segment_bytes: 64 << 20,
-            segments: 8,
+            segments: 4,
             sync_within: Duration::from_secs(1),
             census_every: 1 << 20,
             rewrite_bytes: 1 << 20,
@@ -165,12 +165,14 @@ impl Journal {
         for (bucket, durable) in &scan.recovery.ledger.node.replicas {
             tables.adopt(*bucket, durable).map_err(io_error("open a checkpoint"))?;
         }
-        let blanks = if scan.has_news { VecDeque::new() } else { blanks(&*disk, &scan, options.segment_bytes)? };
-        if scan.journal.is_none() {
-            // Whoever remembers the number must find it again, also if nothing is ever written.
+        let is_empty = scan.segments.is_empty() && scan.recovery.ledger.in_doubt.is_empty();
+        if scan.journal.is_none() || is_empty {
+            // Whoever remembers the number must find it again, also if nothing is ever written. And where nothing ever was, there is
+            // nothing to miss, once what is not sound is removed.
             let newest = Newest { journal: number, ordinal: 0, synced: 0 };
             newest.store(&*disk).map_err(io_error("give the journal its number"))?;
         }
+        let blanks = if scan.has_news { VecDeque::new() } else { blanks(&*disk, &scan, options.segment_bytes)? };
         // A process that was killed may have made a file and not come to make its name last; it would be written to, and synced, and
         // gone after a power cut.
         disk.sync_names().map_err(io_error("sync the journal's directory"))?;

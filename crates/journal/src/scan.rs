@@ -2,7 +2,8 @@
 //!
 //! The rule: the last synced mark S is the highest one that any readable frame names. Something missing above S is a torn tail, and
 //! the journal ends before it, whatever can be read behind it. Something missing at or below S was there once: it is damage, and reading
-//! goes on behind it, with doubt about every bucket until a later record proves that nothing of it is missing.
+//! goes on behind it, with doubt about every bucket until a later record proves that nothing of it is missing. So is what the disk
+//! does not give back at all, wherever it stands: no power cut does that.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -26,6 +27,8 @@ pub(crate) struct Segment {
     pub(crate) file: Arc<dyn DiskFile>,
     pub(crate) size: u64,
     pub(crate) head: SegmentHead,
+    /// One of the two copies of the header is damaged, or that of an earlier segment in this file.
+    pub(crate) lacks_copy: bool,
     /// What counts in it ends here.
     pub(crate) end: u64,
     /// The last frame that counts; one less than the first if none does.
@@ -158,12 +161,13 @@ impl Reader {
             let size = file.size().map_err(failed(&format!("ask the size of {name}")))?;
             let (bytes, unreadable) = read_all(&*file, SEGMENT_HEAD.min(size));
             match SegmentHead::read(&bytes) {
-                Ok((head, damaged)) => {
-                    if damaged {
+                Ok((head, lacks_copy)) => {
+                    if lacks_copy {
                         notes.push(Note::HeaderCopy { file: name.clone() });
                     }
                     let last = head.first.saturating_sub(1);
-                    segments.push(Segment { name, file, size, head, end: SEGMENT_HEAD, last, frames: 0, unreadable });
+                    let end = SEGMENT_HEAD;
+                    segments.push(Segment { name, file, size, head, lacks_copy, end, last, frames: 0, unreadable });
                 }
                 Err(HeadProblem::Version(version)) => return Err(OpenError::Version { file: name, version }),
                 Err(HeadProblem::None) => headless.push((name, file, size)),
@@ -236,7 +240,7 @@ impl Reader {
             return false;
         } else if at == 0 {
             self.last = head.follows;
-        } else if self.last < head.follows && !self.skip(at - 1, head.follows + 1, 0, &[]) {
+        } else if self.last < head.follows && !self.skip(at - 1, head.follows + 1, false, 0, &[]) {
             self.read = at;
             return false;
         }
@@ -248,28 +252,35 @@ impl Reader {
             let blocks = unreadable.len() as u64;
             self.notes.push(Note::Unreadable { file: self.segments[at].name.clone(), blocks });
         }
-        self.segments[at].unreadable = unreadable;
+        self.segments[at].unreadable.clone_from(&unreadable);
+        let is_hidden =
+            |from: usize, to: usize| unreadable.range((from / BLOCK) as u64..=(to / BLOCK) as u64).next().is_some();
         let (found, limit) = (parse(self.salt, &bytes, &head, self.limits[at]), self.limits[at]);
         for (i, frame) in found.iter().enumerate() {
             let sequence = frame.head.sequence;
             let (rest, dropped) = (&found[i..], (found.len() - i) as u64);
-            if sequence > self.next && !self.skip(at, sequence, dropped, rest) {
+            let (before, end) =
+                (self.segments[at].end as usize, frame.at + frame::frame_bytes(frame.head.length as usize));
+            if sequence > self.next && !self.skip(at, sequence, is_hidden(before, frame.at), dropped, rest) {
                 return false;
             }
             self.next = sequence;
-            if !frame.intact && !self.skip(at, sequence, dropped - 1, rest) {
+            if !frame.intact && !self.skip(at, sequence, is_hidden(frame.at, end - 1), dropped - 1, rest) {
                 return false;
             }
             self.take(frame, &bytes, head.ordinal);
             let segment = &mut self.segments[at];
-            segment.end = (frame.at + frame::frame_bytes(frame.head.length as usize)) as u64;
+            segment.end = end as u64;
             (segment.last, segment.frames) = (sequence, segment.frames + 1);
         }
         let end = self.segments[at].end as usize;
         let is_end = at + 1 == self.segments.len() && self.last < limit;
         let room = bytes.len().saturating_sub(end) as u64;
         let is_torn = room >= LEAST_ROOM && bytes[end..end + HEAD].iter().any(|byte| *byte != 0);
-        if is_end && (is_torn || found.is_empty()) {
+        if is_end && room >= LEAST_ROOM && is_hidden(end, end) {
+            // Whether it was the end nobody knows any more.
+            self.skip(at, self.next + 1, true, 0, &[]);
+        } else if is_end && (is_torn || found.is_empty()) {
             // Frames end with zeros in the place of the next head: this was the beginning of one more. A segment without any
             // was begun, and its first write did not come through.
             self.notes.push(Note::TornTail { segment: head.ordinal, after: self.last, dropped: 0 });
@@ -277,9 +288,9 @@ impl Reader {
         true
     }
 
-    /// Something is missing after `last`, and `next` is the first number behind it. Damage is stepped over; at a torn tail the
-    /// journal ends.
-    fn skip(&mut self, at: usize, next: u64, dropped: u64, rest: &[Found]) -> bool {
+    /// Something is missing after `last`, and `next` is the first number behind it. Damage is stepped over, and so is what is hidden:
+    /// in a place that the disk does not give back. At a torn tail the journal ends.
+    fn skip(&mut self, at: usize, next: u64, is_hidden: bool, dropped: u64, rest: &[Found]) -> bool {
         let mark = match self.highest_mark {
             Some(mark) => mark,
             None => {
@@ -289,7 +300,7 @@ impl Reader {
             }
         };
         let segment = self.segments[at].head.ordinal;
-        if self.next > mark {
+        if self.next > mark && !is_hidden {
             self.notes.push(Note::TornTail { segment, after: self.last, dropped });
             return false;
         }
@@ -302,7 +313,7 @@ impl Reader {
         }
         // What is missing may begin below the mark and end above it: then the tail is torn as well, and nothing behind it counts.
         // An earlier start, before the damage, did not count it either.
-        let is_torn = next - 1 > mark;
+        let is_torn = next - 1 > mark && !is_hidden;
         if is_torn {
             self.notes.push(Note::TornTail { segment, after: self.last, dropped });
         }
@@ -556,9 +567,12 @@ fn read_all(file: &dyn DiskFile, size: u64) -> (Vec<u8>, BTreeSet<u64>) {
 /// Writes the end of the journal once more and syncs it. What was read may be known to the operating system only; and after a
 /// sync that failed, a sync alone would say yes without writing anything.
 ///
-/// Block by block, without those that could not be read before: no record that counts is in one of them.
+/// Block by block, without those that could not be read before: no record that counts is in one of them. A segment has both copies of
+/// its header from then on: with the only one it would lose all of its records.
 pub(crate) fn settle_on_disk(scan: &Scan) -> io::Result<()> {
-    for segment in scan.segments.iter().filter(|segment| segment.last > scan.synced) {
+    for segment in scan.segments.iter().filter(|segment| segment.last > scan.synced || segment.lacks_copy) {
+        let mut head = Vec::new();
+        segment.head.write(&mut head);
         let mut block = vec![0; BLOCK];
         for (i, from) in (0..segment.end).step_by(BLOCK).enumerate() {
             if segment.unreadable.contains(&(i as u64)) {
@@ -566,6 +580,8 @@ pub(crate) fn settle_on_disk(scan: &Scan) -> io::Result<()> {
             }
             let part = &mut block[..(segment.size - from).min(BLOCK as u64) as usize];
             segment.file.read_at(from, part)?;
+            let head = head.iter().skip(from as usize);
+            part.iter_mut().zip(head).for_each(|(byte, head)| *byte = *head);
             segment.file.write_at(from, part)?;
         }
         segment.file.sync()?;
