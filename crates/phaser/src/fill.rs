@@ -21,8 +21,8 @@ impl<C: Conduct> Phaser<C> {
                 peer.begin = Some(base);
                 peer.next = base.index.next();
                 let clock = self.log.clock_at(base.index);
-                let owned = self.owned.clone();
-                out.send(self.me, peer.member, Message::Begin { term: leader.term, base, clock, owned });
+                let (owned, refuted) = (self.owned.clone(), peer.refuted);
+                out.send(self.me, peer.member, Message::Begin { term: leader.term, base, refuted, clock, owned });
             }
         }
         self.send_images(now, out);

@@ -40,7 +40,9 @@ impl<C: Conduct> Phaser<C> {
                 self.on_prepare(now, from, previous, entries, commit, sent, out);
             }
             Message::Beacon { commit, sent, .. } => self.on_beacon(now, from, commit, sent, out),
-            Message::Begin { base, clock, owned, .. } => self.on_begin(now, from, base, clock, owned, out),
+            Message::Begin { base, refuted, clock, owned, .. } => {
+                self.on_begin(now, from, base, refuted, clock, owned, out);
+            }
             Message::Fill { image, .. } => self.on_fill(now, from, image, out),
             Message::Prepared { .. }
             | Message::Differs { .. }
@@ -149,10 +151,22 @@ impl<C: Conduct> Phaser<C> {
         self.hold(self.disk.promise, from, ack, now, out);
     }
 
-    fn on_begin(&mut self, now: Instant, from: Member, base: Position, clock: u64, owned: SlotSet, out: &mut Outbox) {
+    #[allow(clippy::too_many_arguments)]
+    fn on_begin(
+        &mut self,
+        now: Instant,
+        from: Member,
+        base: Position,
+        refuted: Option<Position>,
+        clock: u64,
+        owned: SlotSet,
+        out: &mut Outbox,
+    ) {
         // A late or repeated Begin must not throw away what this replica has acknowledged, in this term, since; and a log
-        // that holds the base needs no new beginning: the primary of this very term says that it is right.
-        if (self.log.holds(base) || self.proven >= base.index) && base.index > Index(0) {
+        // that holds the base needs no new beginning: the primary of this very term says that it is right. Who holds what was
+        // refuted cannot have the Reign of this term, nor have acknowledged anything that was counted in it.
+        let is_refuted = refuted.is_some_and(|at| at.index <= self.commit && self.log.holds(at));
+        if !is_refuted && (self.log.holds(base) || self.proven >= base.index) && base.index > Index(0) {
             self.drop_message(Dropped::OutdatedBegin, out);
             self.proven = self.proven.max(base.index.min(self.log.last().index));
             return self.answer_begun(now, from, out);

@@ -380,7 +380,8 @@ impl<C: Conduct> Phaser<C> {
     }
 
     /// Where do the logs meet? Its end, if we have that; else what it knows to be committed, if we have that; else our
-    /// base, which every member holds. A candidate that does not hold even that begins anew.
+    /// base, which every member holds. A candidate that does not hold even that begins anew; so does one whose committed entries are
+    /// not here, which can only be where every member lost the end of its log (R10, level `memory`).
     fn on_differs(&mut self, from: Member, last: Position, known: Position, progress: Progress, sent: Instant) {
         let base = self.log.base();
         let commit = self.log.position(self.commit).expect("commit is in the log");
@@ -397,7 +398,15 @@ impl<C: Conduct> Phaser<C> {
             }
             return;
         }
-        if peer.begin.is_some() || met || old {
+        if peer.begin.is_some() || old {
+            return;
+        }
+        let is_lost = known.index > base.index && !self.log.holds(known);
+        if is_lost && peer.part == Part::Candidate {
+            peer.begin_anew(commit, Some(known));
+            return;
+        }
+        if met {
             return;
         }
         let probed_at = peer.next.prev();
@@ -407,10 +416,7 @@ impl<C: Conduct> Phaser<C> {
         } else if probed_at > base.index && last.index >= base.index {
             peer.probe(base.index.next());
         } else if peer.part == Part::Candidate {
-            peer.begin = Some(commit);
-            peer.upto = None;
-            peer.next = commit.index.next();
-            peer.fill.in_flight = SlotSet::empty();
+            peer.begin_anew(commit, None);
         }
     }
 

@@ -56,10 +56,12 @@ pub enum Message {
         progress: Progress,
         sent: Instant,
     },
-    /// Primary to candidate: discard everything, your log begins after `base`, these are your slots.
+    /// Primary to candidate: discard everything, your log begins after `base`, these are your slots. Unless you have that base; but
+    /// not if you hold `refuted`, which you take for committed and which is in no log of a member any more.
     Begin {
         term: Term,
         base: Position,
+        refuted: Option<Position>,
         clock: u64,
         owned: SlotSet,
     },

@@ -27,6 +27,8 @@ pub(crate) struct Peer {
     pub(crate) progress: Progress,
     /// It was told to begin anew after this base and has not answered.
     pub(crate) begin: Option<Position>,
+    /// What it then took for committed, and is not in the log here.
+    pub(crate) refuted: Option<Position>,
     pub(crate) fill: Fill,
 }
 
@@ -62,6 +64,7 @@ impl Peer {
             advanced: now,
             progress: Progress::default(),
             begin: None,
+            refuted: None,
             fill: Fill::default(),
         }
     }
@@ -83,6 +86,14 @@ impl Peer {
         self.probing = true;
         self.probed_from = Instant::ZERO;
         self.sent_at = Instant::ZERO;
+    }
+
+    /// After this base, whatever it has.
+    pub(crate) fn begin_anew(&mut self, base: Position, refuted: Option<Position>) {
+        (self.begin, self.refuted) = (Some(base), refuted);
+        self.upto = None;
+        self.next = base.index.next();
+        self.fill.in_flight = SlotSet::empty();
     }
 
     pub(crate) fn is_whole(&self) -> bool {

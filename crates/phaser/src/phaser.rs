@@ -299,6 +299,12 @@ impl<C: Conduct> Phaser<C> {
         self.try_commit(now, out);
     }
 
+    /// Whether a `Flush` would find anything to do. A primary always has to look at what its peers lack.
+    pub fn has_to_flush(&self) -> bool {
+        let is_followed = matches!(&self.role, Role::Leading(leader) if !leader.peers.is_empty());
+        is_followed || self.disk.has_batch() || self.is_checkpoint_due()
+    }
+
     fn on_flush(&mut self, now: Instant, out: &mut Outbox) {
         self.try_checkpoint(out);
         if self.disk.has_batch() && self.commit > self.hinted {
@@ -551,11 +557,14 @@ impl<C: Conduct> Phaser<C> {
         self.disk.start_over(Record::StartOver { base, clock, owned }, base.index);
     }
 
+    fn is_checkpoint_due(&self) -> bool {
+        self.applied.0 - self.checkpointed.0 >= self.config.checkpoint_every
+    }
+
     /// Committed state only; slots that changed only.
     fn try_checkpoint(&mut self, out: &mut Outbox) {
-        let due = self.applied.0 - self.checkpointed.0 >= self.config.checkpoint_every;
         let ahead = self.as_of.values().any(|as_of| *as_of > self.applied);
-        if !due || ahead || !self.disk.saves.is_empty() || !self.is_whole() {
+        if !self.is_checkpoint_due() || ahead || !self.disk.saves.is_empty() || !self.is_whole() {
             return;
         }
         let replaced = core::mem::take(&mut self.dirty).into_iter().collect();

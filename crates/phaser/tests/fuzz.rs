@@ -173,8 +173,8 @@ fn message() -> impl Strategy<Value = Message> {
         1 => term().prop_map(|promised| Message::Outranked { promised }),
         2 => (term(), index(), instant()).prop_map(|(term, commit, sent)| Message::Beacon { term, commit, sent }),
         2 => (term(), progress(), instant()).prop_map(|(term, progress, sent)| Message::BeaconAck { term, progress, sent }),
-        2 => (term(), position(), number(5_000_000), slots())
-            .prop_map(|(term, base, clock, owned)| Message::Begin { term, base, clock, owned }),
+        2 => (term(), position(), prop::option::of(position()), number(5_000_000), slots())
+            .prop_map(|(term, base, refuted, clock, owned)| Message::Begin { term, base, refuted, clock, owned }),
         2 => (term(), image()).prop_map(|(term, image)| Message::Fill { term, image }),
         1 => (term(), slots(), progress()).prop_map(|(term, slots, progress)| Message::Filled { term, slots, progress }),
         1 => term().prop_map(|term| Message::Abdicate { term }),

@@ -186,6 +186,19 @@ impl World {
         self.say(Kind::News, format!("{name} is down, and lost {what}"));
     }
 
+    /// The newest records that were safe are not, either.
+    fn forget(&mut self, actor: Actor, count: usize) {
+        let replica = self.replicas.get_mut(&actor).expect("it is known");
+        let kept = replica.safe.len().saturating_sub(count);
+        let forgotten = replica.safe.split_off(kept);
+        replica.under_way = forgotten
+            .into_iter()
+            .map(|written| (WriteId(0), written))
+            .chain(std::mem::take(&mut replica.under_way))
+            .collect();
+        self.crash(actor, |_| false);
+    }
+
     fn restart(&mut self, actor: Actor) {
         let now = self.now(actor.node);
         let replica = self.replicas.get_mut(&actor).expect("it is known");

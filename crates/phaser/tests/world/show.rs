@@ -122,7 +122,10 @@ pub(super) fn envelope(envelope: &Envelope, bucket: blueprint::BucketId, clocks:
         }
         Message::Beacon { commit, sent, .. } => format!("{head} commit {commit} {}", moment(*sent)),
         Message::BeaconAck { progress: p, sent, .. } => format!("{head} {} {}", progress(p), moment(*sent)),
-        Message::Begin { base, owned, .. } => format!("{head} after {base} slots {owned}"),
+        Message::Begin { base, refuted, owned, .. } => {
+            let refuted = refuted.map_or_else(String::new, |at| format!(" whatever follows from {at}"));
+            format!("{head} after {base} slots {owned}{refuted}")
+        }
         Message::Fill { image: i, .. } => format!("{head} {}", image(i)),
         Message::Filled { slots, progress: p, .. } => format!("{head} slots {slots}, {}", progress(p)),
         Message::Outranked { .. } | Message::Abdicate { .. } => head,

@@ -14,6 +14,7 @@
 //! | `run 1s [with meta]` | time passes in steps of 10 ms, and everything settles in between |
 //! | `slow n2`, `sync n2`, `fast n2` | from now on writes of n2 wait for `sync`; `sync n2 first`: only the oldest one is safe |
 //! | `crash n2 [lose=all\|none\|1,3]`, `restart n2` | of what was not synced all, none or the 1st and 3rd record are lost |
+//! | `crash n2 forget=2` | the operating system restarts (level `memory`): the last two records are lost, though it said that they were safe |
 //! | `erase n3` | its replica is gone for good; named again, it begins with nothing |
 //! | `meta enlist n4`, `drop n4`, `dismiss n3 [stalled\|lost]`, `usurp n2 [lost]`, `renew n1`, `disown n3`, `min 1` | the blueprint changes |
 //! | `meta accept`, `meta refuse`, `meta lose [8]` | what becomes of the oldest proposal (or proposals) |
@@ -272,6 +273,13 @@ impl World {
     }
 
     fn crash_node(&mut self, node: NodeId, lose: &[&str]) -> Done {
+        if let [forget] = lose
+            && let Some(count) = forget.strip_prefix("forget=")
+        {
+            let count = count.parse().map_err(|_| "a number".to_owned())?;
+            self.actors().into_iter().filter(|a| a.node == node).for_each(|actor| self.forget(actor, count));
+            return Ok(());
+        }
         let lost: Option<Vec<usize>> = match lose {
             [] | ["lose=all"] => None,
             ["lose=none"] => Some(Vec::new()),

@@ -150,7 +150,10 @@ fn message(letter: &Letter) -> String {
         Message::Outranked { promised } => format!("Outranked({promised})"),
         Message::Beacon { term, commit, .. } => format!("Beacon({term} commit {commit})"),
         Message::BeaconAck { term, progress, .. } => format!("BeaconAck({term} applied {})", progress.applied),
-        Message::Begin { term, base, owned, .. } => format!("Begin({term} base {base}, slots {owned})"),
+        Message::Begin { term, base, refuted, owned, .. } => match refuted {
+            None => format!("Begin({term} base {base}, slots {owned})"),
+            Some(at) => format!("Begin({term} base {base}, slots {owned}, {at} is refuted)"),
+        },
         Message::Fill { term, image } => format!("Fill({term} slots {} as of {})", image.covered, image.as_of),
         Message::Filled { term, slots, .. } => format!("Filled({term} slots {slots})"),
         Message::Abdicate { term } => format!("Abdicate({term})"),
