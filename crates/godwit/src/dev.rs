@@ -399,14 +399,14 @@ pub(crate) fn start_again(data: &Path, node: u16) -> Result<()> {
 }
 
 fn kill(data: &Path, node: u16) -> Result<ExitCode> {
-    cut_power(data, node)?;
+    end_node(data, node, Signal::KILL)?;
     say!("node {node} is dead; 'godwit dev restart {node}' starts it again");
     Ok(ExitCode::SUCCESS)
 }
 
-/// As a power cut would.
-pub(crate) fn cut_power(data: &Path, node: u16) -> Result<()> {
-    end(&Running::here(data)?.member(data, node)?, Signal::KILL)
+/// KILL: as a power cut would. TERM: it hands over first.
+pub(crate) fn end_node(data: &Path, node: u16, signal: Signal) -> Result<()> {
+    end(&Running::here(data)?.member(data, node)?, signal)
 }
 
 /// It stands still, or goes on.

@@ -1,6 +1,8 @@
 //! What goes wrong during a run: one thing at a time, and the next one only when the cluster has recovered from the last.
 
+use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,20 +17,24 @@ use crate::rng::Rng;
 /// A node that was killed stays away until the others have taken over, but no longer than that.
 const LONGEST_AWAY: Duration = Duration::from_secs(20);
 const SHORTEST_AWAY: Duration = Duration::from_secs(1);
-/// Pauses last between these: longer than any lease, some longer than it takes to be given up for dead.
-const SHORTEST_PAUSE: u64 = 1_000;
-const LONGEST_PAUSE: u64 = 8_000;
+/// Pauses in ms: all longer than any lease, and one of `LONG` of any length, up to longer than it takes to be given up for dead.
+const PAUSE: Range<u64> = 1_000..3_000;
+const LONG_PAUSE: Range<u64> = 1_000..8_000;
+const LONG: u64 = 4;
 /// However slow the machine is, a cluster that has not recovered by then does not.
 const RECOVERY: Duration = Duration::from_secs(90);
 /// Writes flow again when they come at this share of the rate before, in a second. Not all of it: rates vary by themselves.
 const FLOW_PERCENT: u64 = 70;
-const LOOK: Duration = Duration::from_millis(200);
+const FLOW: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
     /// The process ends without warning, and starts again on the same data.
     Kill,
+    /// The process is asked to end: it hands over, ends, and starts again on the same data.
+    Leave,
     /// It stands still for a while and does not know.
     Pause,
     /// It runs, and nobody hears it.
@@ -39,6 +45,7 @@ impl fmt::Display for FaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             FaultKind::Kill => "kill",
+            FaultKind::Leave => "leave",
             FaultKind::Pause => "pause",
             FaultKind::Partition => "partition",
         })
@@ -124,7 +131,8 @@ impl Faults {
             }
             let rate = per_second(live.acknowledged() - before, from.elapsed());
             let node = nodes[rng.below(nodes.len() as u64) as usize];
-            let pause = Duration::from_millis(SHORTEST_PAUSE + rng.below(LONGEST_PAUSE - SHORTEST_PAUSE));
+            let lengths = if rng.below(LONG) == 0 { LONG_PAUSE } else { PAUSE };
+            let pause = Duration::from_millis(lengths.start + rng.below(lengths.end - lengths.start));
             let begun = Strike { kind: Some(*kind), node, at: live.now(), rate_before: rate, ..Strike::default() };
             let (strike, done) = match self.one(live, *kind, begun.clone(), pause, &mut stop).await {
                 Ok(strike) => (strike, Ok(())),
@@ -148,7 +156,7 @@ impl Faults {
         live.enter(format!("{kind} of node {node}"));
         self.by_hand(move |hands| hands.strike(kind, node)).await?;
         match kind {
-            FaultKind::Kill => {
+            FaultKind::Kill | FaultKind::Leave => {
                 if !is_stopped(stop, SHORTEST_AWAY).await {
                     strike.flowing = when_flowing(live, rate_before, LONGEST_AWAY).await;
                 }
@@ -161,20 +169,20 @@ impl Faults {
         if strike.flowing.is_none() {
             strike.flowing = when_flowing(live, rate_before, RECOVERY).await;
         }
-        match self.until_well().await {
-            health if self.allows_next(&health) => {
-                // Coming back disturbs, too.
-                strike.recovered = when_flowing(live, rate_before, RECOVERY).await;
-                if strike.recovered.is_none() {
-                    strike.note = Some(format!("writes did not come back to {rate_before} per second in time"));
-                }
+        let mut flow = Flow::default();
+        match self.until_well(|| flow.note(live) && flow.is_at(rate_before)).await {
+            (health, true) if self.allows_next(&health) => strike.recovered = Some(live.now()),
+            (health, false) if self.allows_next(&health) => {
+                strike.note = Some(format!("writes did not come back to {rate_before} per second in time"));
             }
-            Health::Down(lacks) => {
+            (Health::Down(lacks), _) => {
                 strike.note = Some(format!("it did not serve again in time: {lacks}"));
                 strike.down = true;
             }
-            Health::Serves(lacks) => strike.note = Some(format!("it serves, but not all came back in time: {lacks}")),
-            Health::Well => unreachable!("always allows the next"),
+            (Health::Serves(lacks), _) => {
+                strike.note = Some(format!("it serves, but not all came back in time: {lacks}"));
+            }
+            (Health::Well, _) => unreachable!("always allows the next"),
         }
         Ok(strike)
     }
@@ -187,14 +195,15 @@ impl Faults {
         }
     }
 
-    /// Or as well as it gets.
-    pub(crate) async fn until_well(&self) -> Health {
+    /// Or as well as it gets; and whether writes flow, too: coming back disturbs.
+    async fn until_well(&self, mut flows: impl FnMut() -> bool) -> (Health, bool) {
         let begun = Instant::now();
         loop {
             let hands = Arc::clone(&self.hands);
             let health = spawn_blocking(move || hands.health()).await.expect("hands do not panic");
-            if self.allows_next(&health) || begun.elapsed() > RECOVERY {
-                return health;
+            let flows = flows();
+            if flows && self.allows_next(&health) || begun.elapsed() > RECOVERY {
+                return (health, flows);
             }
             sleep(LOOK).await;
         }
@@ -208,16 +217,40 @@ impl Faults {
 
 /// The beginning of the first second, from now on, in which writes come as before.
 async fn when_flowing(live: &Live, rate: u64, limit: Duration) -> Option<u64> {
+    let mut flow = Flow::default();
     let flowing = async {
-        loop {
-            let (now, from, before) = (live.now(), Instant::now(), live.acknowledged());
-            sleep(Duration::from_secs(1)).await;
-            if per_second(live.acknowledged() - before, from.elapsed()) * 100 >= rate * FLOW_PERCENT {
-                return now;
-            }
+        while !(flow.note(live) && flow.is_at(rate)) {
+            sleep(LOOK).await;
         }
     };
-    timeout(limit, flowing).await.ok()
+    timeout(limit, flowing).await.ok()?;
+    flow.since()
+}
+
+/// How many writes were acknowledged when, during the last second.
+#[derive(Default)]
+struct Flow(VecDeque<(Instant, u64, u64)>);
+
+impl Flow {
+    /// Whether it has seen a whole second.
+    fn note(&mut self, live: &Live) -> bool {
+        let now = Instant::now();
+        self.0.push_back((now, live.now(), live.acknowledged()));
+        while self.0.get(1).is_some_and(|(at, ..)| now - *at >= FLOW) {
+            self.0.pop_front();
+        }
+        self.0.front().is_some_and(|(at, ..)| now - *at >= FLOW)
+    }
+
+    fn is_at(&self, rate: u64) -> bool {
+        let (Some((from, _, before)), Some((to, _, after))) = (self.0.front(), self.0.back()) else { return false };
+        per_second(after - before, *to - *from) * 100 >= rate * FLOW_PERCENT
+    }
+
+    /// In µs of the run.
+    fn since(&self) -> Option<u64> {
+        self.0.front().map(|(_, at, _)| *at)
+    }
 }
 
 fn per_second(count: u64, time: Duration) -> u64 {

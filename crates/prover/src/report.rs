@@ -73,6 +73,8 @@ pub struct Fault {
     pub kind: FaultKind,
     pub node: u16,
     pub at_s: f64,
+    /// In the calm before it.
+    pub writes_per_second_before: u64,
     pub longest_gap_ms: f64,
     /// When that began, from the strike; negative if just before.
     pub gap_began_after_s: f64,
@@ -88,6 +90,8 @@ pub struct Fault {
 pub struct ByKind {
     pub kind: FaultKind,
     pub faults: usize,
+    /// In the calm before one of them.
+    pub least_writes_per_second_before: u64,
     pub median_gap_ms: f64,
     pub longest_gap_ms: f64,
     pub median_slowest_write_ms: f64,
@@ -204,6 +208,7 @@ impl<'a> Writes<'a> {
             kind: strike.kind?,
             node: strike.node,
             at_s: seconds(strike.at),
+            writes_per_second_before: strike.rate_before,
             longest_gap_ms: millis(gap),
             gap_began_after_s: seconds(gap_began) - seconds(strike.at),
             slowest_write_ms: millis(self.slowest(|at, took| at > strike.at && at - took < until)),
@@ -233,6 +238,7 @@ fn by_kind(faults: &[Fault]) -> Vec<ByKind> {
         ByKind {
             kind,
             faults: gaps.len(),
+            least_writes_per_second_before: of_kind().map(|fault| fault.writes_per_second_before).min().unwrap_or(0),
             longest_gap_ms: gaps.iter().copied().fold(0.0, f64::max),
             median_gap_ms: median(gaps),
             median_slowest_write_ms: median(of_kind().map(|fault| fault.slowest_write_ms).collect()),

@@ -33,7 +33,8 @@ impl Hands for DevHands {
 
     fn strike(&self, kind: FaultKind, node: u16) -> Result<(), Failed> {
         match kind {
-            FaultKind::Kill => failed(dev::cut_power(&self.data, node)),
+            FaultKind::Kill => failed(dev::end_node(&self.data, node, Signal::KILL)),
+            FaultKind::Leave => failed(dev::end_node(&self.data, node, Signal::TERM)),
             FaultKind::Pause => failed(dev::halt(&self.data, node, Signal::STOP)),
             FaultKind::Partition => Err(Failed("a dev cluster cannot be partitioned".into())),
         }
@@ -41,7 +42,7 @@ impl Hands for DevHands {
 
     fn heal(&self, kind: FaultKind, node: u16) -> Result<(), Failed> {
         match kind {
-            FaultKind::Kill => failed(dev::start_again(&self.data, node)),
+            FaultKind::Kill | FaultKind::Leave => failed(dev::start_again(&self.data, node)),
             FaultKind::Pause => failed(dev::halt(&self.data, node, Signal::CONT)),
             FaultKind::Partition => Ok(()),
         }

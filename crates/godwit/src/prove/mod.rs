@@ -42,7 +42,7 @@ pub(crate) struct Prove {
     #[arg(long, value_delimiter = ',', requires = "dev", value_name = "KIND")]
     faults: Vec<Kind>,
     /// Seconds of calm before each fault
-    #[arg(long, default_value_t = 5, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 1, value_name = "SECONDS")]
     fault_every: u64,
     /// When the next fault may come: 'whole', when nothing is missing any more; 'serving', when all is served, though copies may be
     /// missing
@@ -66,6 +66,8 @@ pub(crate) struct Prove {
 enum Kind {
     /// kill -9, and start again
     Kill,
+    /// SIGTERM: it hands over and ends, and is started again
+    Leave,
     /// Stop the process for longer than a lease, and let it go on
     Pause,
     /// Cut the network between nodes; not possible where all share one address, as in a dev cluster
@@ -170,6 +172,7 @@ impl Prove {
         }
         let kind = |kind: &Kind| match kind {
             Kind::Kill => Some(FaultKind::Kill),
+            Kind::Leave => Some(FaultKind::Leave),
             Kind::Pause => Some(FaultKind::Pause),
             Kind::Partition => None,
         };

@@ -97,7 +97,7 @@ fn gaps(report: &Report) -> Table {
             s(fault.at_s),
             right(format!("{:.0} ms, {:.1} s in", fault.longest_gap_ms, fault.gap_began_after_s.max(0.0))),
             ms(fault.slowest_write_ms),
-            Cell::new(""),
+            right(format!("{} before", fault.writes_per_second_before)),
             fault.flowing_after_s.map_or_else(|| Cell::new("not"), s),
             fault.recovered_after_s.map_or_else(|| Cell::new("not"), s),
             Cell::new(fault.note.as_deref().unwrap_or_default()),
@@ -107,7 +107,14 @@ fn gaps(report: &Report) -> Table {
 }
 
 fn by_kind(report: &Report) -> Table {
-    let mut table = table(&["fault", "times", "median without a write", "longest", "median of the slowest write"]);
+    let mut table = table(&[
+        "fault",
+        "times",
+        "median without a write",
+        "longest",
+        "median of the slowest write",
+        "least writes per second before",
+    ]);
     for kind in &report.by_kind {
         table.add_row([
             Cell::new(kind.kind),
@@ -115,6 +122,7 @@ fn by_kind(report: &Report) -> Table {
             right(format!("{:.0} ms", kind.median_gap_ms)),
             right(format!("{:.0} ms", kind.longest_gap_ms)),
             right(format!("{:.0} ms", kind.median_slowest_write_ms)),
+            right(kind.least_writes_per_second_before),
         ]);
     }
     table
