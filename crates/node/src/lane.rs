@@ -283,7 +283,7 @@ impl<C: Conduct> Lane<C> {
         if before.deadline != replica.glance.deadline {
             self.soonest.set(None);
         }
-        if !std::mem::replace(&mut replica.touched, true) {
+        if replica.phaser.has_to_flush() && !std::mem::replace(&mut replica.touched, true) {
             self.touched.insert(bucket);
         }
         self.carry_out(now, bucket, &mut outbox, out);

@@ -142,12 +142,8 @@ impl<C: Conduct> Lane<C> {
             self.borrow_leases(bucket);
         }
         if !pending.command.is_write()
-            && let Some(replica) = self.replicas.get_mut(&bucket)
-            && let Some(served) = replica.phaser.serve(now, slot)
+            && let Some(served) = self.replicas.get_mut(&bucket).and_then(|replica| replica.phaser.serve(now, slot))
         {
-            if !std::mem::replace(&mut replica.touched, true) {
-                self.touched.insert(bucket);
-            }
             let mut later = Vec::new();
             self.on_serve(bucket, pending, served, &mut later, out);
             return self.follow_up(now, bucket, later, out);

@@ -45,6 +45,8 @@ pub(crate) struct Driver {
     pub(crate) hall: Hall,
     journal: Arc<Journal>,
     out: RefCell<Vec<Output>>,
+    /// Empty, and as large as they ever had to be.
+    workspace: RefCell<(Vec<Output>, Vec<Input>)>,
     /// Batches that the journal did not take, in their order: its disk is full.
     refused: RefCell<VecDeque<(BatchId, Durability, Vec<NodeRecord>)>>,
     awake: Notify,
@@ -95,6 +97,7 @@ impl Driver {
             hall: Hall::new(house),
             journal,
             out: RefCell::new(said),
+            workspace: RefCell::default(),
             refused: RefCell::default(),
             awake: Notify::new(),
             rearm: Notify::new(),
@@ -164,8 +167,7 @@ impl Driver {
     }
 
     fn settle(&self) {
-        let mut again = Vec::new();
-        let mut outputs = Vec::new();
+        let (mut outputs, mut again) = self.workspace.take();
         let mut flushed = false;
         loop {
             std::mem::swap(&mut outputs, &mut *self.out.borrow_mut());
@@ -186,6 +188,7 @@ impl Driver {
                 self.lane.borrow_mut().step(now, input, &mut self.out.borrow_mut());
             }
         }
+        self.workspace.replace((outputs, again));
         self.hall.write_out();
         let lane = self.lane.borrow();
         let deadline = lane.deadline();

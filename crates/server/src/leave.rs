@@ -7,13 +7,14 @@ use std::time::{Duration, Instant as Moment};
 
 use blueprint::{Blueprint, Bucket, BucketId, Change, Command, Fate, NodeId};
 use meta::Meta;
-use node::{Input, Mail, Station};
+use node::{Door, Input, Mail, Station};
 use reactor::coordinator::Order;
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 
 use crate::desk::Driver;
 use crate::door::House;
+use crate::post::{Letter, Post};
 
 /// However much there is to hand over, somebody wants this process to end.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -22,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const AGAIN: Duration = Duration::from_secs(1);
 /// Nobody who is busy here asks less often.
 const QUIET: Duration = Duration::from_millis(250);
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const LAST_WORDS: Duration = Duration::from_secs(3);
 
 pub(crate) async fn leave(driver: &Rc<Driver>, say: &Rc<dyn Fn(String)>) {
     let (begun, mut asked) = (Moment::now(), None::<Moment>);
@@ -68,15 +69,33 @@ pub(crate) async fn leave(driver: &Rc<Driver>, say: &Rc<dyn Fn(String)>) {
 }
 
 /// Clients that believe that this node still leads something are told who does, before there is nobody left to tell them: what they
-/// ask of a connection that ends just then may have been done or not, as far as they know.
-pub(crate) async fn direct_clients(house: &House) {
-    let (begun, mut told) = (Moment::now(), 0);
-    while begun.elapsed() < LAST_WORDS {
-        sleep(QUIET).await;
+/// ask of a connection that ends just then may have been done or not, as far as they know. Nobody is quiet who waits for an answer.
+pub(crate) async fn direct_clients(house: &House, post: &Post) {
+    let (begun, mut told, mut quiet) = (Moment::now(), 0, Moment::now());
+    while begun.elapsed() < LAST_WORDS && quiet.elapsed() < QUIET {
+        sleep(PAUSE).await;
         let before = std::mem::replace(&mut told, house.moved.load(Ordering::Relaxed));
-        if told == before {
-            return;
+        if told != before || is_anyone_waiting(post).await {
+            quiet = Moment::now();
         }
+    }
+}
+
+async fn is_anyone_waiting(post: &Post) -> bool {
+    for lane in 0..post.lanes() {
+        if post.ask_lane(lane, |driver| driver.hall.is_anyone_waiting(Door::Cluster)).await == Some(true) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whatever was asked is answered, and clients are gone; or it takes too long.
+pub(crate) async fn see_off(house: &House, post: &Post) {
+    let begun = Moment::now();
+    (0..post.lanes()).for_each(|lane| post.lane(lane, Letter::Stop));
+    while begun.elapsed() < LAST_WORDS && house.clients.load(Ordering::Relaxed) > 0 {
+        sleep(PAUSE).await;
     }
 }
 

@@ -132,11 +132,10 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
 
     if until_stopped(&house).await? == Haste::HandOver {
         leave::leave(&driver, &say).await;
-        leave::direct_clients(&house).await;
+        leave::direct_clients(&house, &post).await;
     }
     doors.iter().for_each(JoinHandle::abort);
-    (0..config.lanes).for_each(|lane| post.lane(lane, Letter::Stop));
-    sleep(Duration::from_millis(50)).await; // last answers leave
+    leave::see_off(&house, &post).await;
     meta.shutdown().await;
     if let Err(state) = journal.close() {
         say(format!("the journal did not end well: {state:?}"));

@@ -186,10 +186,15 @@ impl Connection {
         self.state.get() != State::Open
     }
 
+    /// Everything that it asked is answered.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.borrow().is_empty() && !self.has_output()
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         match self.state.get() {
             State::Open => false,
-            State::Closing => self.queue.borrow().is_empty() && !self.has_output(),
+            State::Closing => self.is_idle(),
             State::Closed => true,
         }
     }

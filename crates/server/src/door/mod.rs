@@ -101,6 +101,10 @@ impl Hall {
         self.house.clients.fetch_sub(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn is_anyone_waiting(&self, door: Door) -> bool {
+        self.connections.borrow().values().any(|connection| connection.door == door && !connection.is_idle())
+    }
+
     pub(crate) fn close_all(&self) {
         self.connections.borrow().values().for_each(|connection| connection.close_when_answered());
     }
