@@ -54,6 +54,8 @@ pub(crate) struct Connection {
     out: RefCell<BytesMut>,
     touched: Cell<bool>,
     nudge: Notify,
+    /// Its task does not read, and looks again only if it is nudged.
+    pub(crate) paused: Cell<bool>,
     state: Cell<State>,
 }
 
@@ -107,6 +109,7 @@ impl Connection {
             out: RefCell::default(),
             touched: Cell::new(false),
             nudge: Notify::new(),
+            paused: Cell::new(false),
             state: Cell::new(State::Open),
         };
         (connection, reader)
@@ -217,7 +220,6 @@ impl Connection {
 
     pub(crate) fn write_out(&self) {
         self.touched.set(false);
-        let clogged = !self.may_read();
         let mut out = self.out.borrow_mut();
         while !out.is_empty() {
             match self.writer.try_write(&out) {
@@ -237,7 +239,7 @@ impl Connection {
             *out = BytesMut::new();
         }
         drop(out);
-        if clogged {
+        if self.paused.get() {
             self.nudge.notify_one();
         }
     }

@@ -294,8 +294,9 @@ pub(crate) async fn serve(driver: Rc<Driver>, stream: TcpStream, door: Door) {
             buffer.reserve(READ_AT_ONCE);
         }
         let has_room = driver.hall.bytes.get() < MOST_BYTES;
+        connection.paused.set(!connection.may_read());
         tokio::select! {
-            read = reader.read_buf(&mut buffer), if has_room && connection.may_read() => match read {
+            read = reader.read_buf(&mut buffer), if has_room && !connection.paused.get() => match read {
                 // It has said everything, and may still listen.
                 Ok(0) => {
                     connection.close_when_answered();
