@@ -103,6 +103,7 @@ impl Client {
     fn connect(port: u16) -> Self {
         let stream = until("a connection", || TcpStream::connect(("127.0.0.1", port)).ok());
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
         Self { stream, buffer: BytesMut::new(), replies: Replies::new() }
     }
 
@@ -222,11 +223,24 @@ fn silence_begins_where_it_was_asked_for() {
         &["SET", "a", "5"],
         &["CLIENT", "REPLY", "OFF"],
         &["SET", "a", "6"],
+        &["CLIENT", "REPLY", "SKIP"],
+        &["GET", "a"],
         &["GET", "a"],
         &["CLIENT", "REPLY", "ON"],
         &["GET", "a"],
     ]);
     assert_eq!(client.rest(), "+OK\r\n+OK\r\n+OK\r\n$1\r\n6\r\n");
+}
+
+/// More than a node takes of one client before it stops reading: it reads on.
+#[test]
+fn a_pipeline_may_be_of_any_length() {
+    let node = Node::start(1);
+    let many: Vec<&[&str]> = vec![&["SET", "a", "1"]; 20_000];
+    assert!(node.client().pipeline(&many).iter().all(|reply| *reply == Reply::Ok));
+    let value = "x".repeat(1 << 20);
+    let large = ["SET", "a", &value];
+    assert!(node.client().pipeline(&[&large[..]; 40]).iter().all(|reply| *reply == Reply::Ok));
 }
 
 #[test]
@@ -235,6 +249,24 @@ fn who_has_said_everything_is_still_answered() {
     let mut client = node.client();
     client.send(&[&["SET", "a", "1"], &["GET", "a"], &["FLUSHALL"], &["GET", "a"]]);
     assert_eq!(client.rest(), "+OK\r\n$1\r\n1\r\n+OK\r\n$-1\r\n");
+}
+
+#[test]
+fn words_that_mean_nothing_change_nothing() {
+    let node = Node::start(1);
+    let mut client = node.client();
+    let syntax = Reply::error("ERR syntax error");
+    assert_eq!(client.ask(&["SET", "a", "1"]), Reply::Ok);
+    for words in [["FLUSHALL", "NOW"], ["FLUSHDB", "x"], ["SHUTDOWN", "x"]] {
+        assert_eq!(client.ask(&words), syntax, "{words:?}");
+    }
+    for words in [["SHUTDOWN", "SAVE", "NOSAVE"], ["SHUTDOWN", "ABORT", "NOW"], ["FLUSHALL", "SYNC", "ASYNC"]] {
+        assert_eq!(client.ask(&words), syntax, "{words:?}");
+    }
+    assert_eq!(client.ask(&["SHUTDOWN", "ABORT"]), Reply::error("ERR No shutdown in progress."));
+    assert_eq!(client.ask(&["GET", "a"]), text("1"));
+    assert_eq!(client.ask(&["FLUSHDB", "async"]), Reply::Ok);
+    assert_eq!(client.ask(&["GET", "a"]), Reply::Nil);
 }
 
 /// Many requests at once, with few keys; and a plain map that is asked one after the other.

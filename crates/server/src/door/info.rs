@@ -1,6 +1,6 @@
 //! What is known about this node as a whole, shared by its lanes; and `INFO`.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant as Moment, SystemTime, UNIX_EPOCH};
 
 use blueprint::NodeId;
@@ -26,7 +26,6 @@ pub(crate) struct House {
     pub(crate) moved: AtomicU64,
     /// Somebody asked for a shutdown: the main thread looks.
     pub(crate) shutdown: tokio::sync::Notify,
-    pub(crate) stopping: AtomicBool,
 }
 
 impl House {
@@ -42,7 +41,6 @@ impl House {
             connections: AtomicU64::new(0),
             moved: AtomicU64::new(0),
             shutdown: tokio::sync::Notify::new(),
-            stopping: AtomicBool::new(false),
         }
     }
 

@@ -56,11 +56,13 @@ pub(super) fn answer(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
             let wanted: Vec<String> = words.iter().map(|w| String::from_utf8_lossy(w).to_lowercase()).collect();
             Reply::Verbatim(info::info(driver, &wanted).into())
         }
-        "shutdown" => {
-            driver.hall.house.stopping.store(true, Ordering::Release);
-            driver.hall.house.shutdown.notify_one();
-            return None;
-        }
+        "shutdown" => match shutdown(words) {
+            Ok(()) => {
+                driver.hall.house.shutdown.notify_one();
+                return None;
+            }
+            Err(error) => error,
+        },
         "client|id" => Reply::Number(connection.id as i64),
         "client|getname" => match &*connection.name.borrow() {
             name if name.is_empty() => Reply::Nil,
@@ -83,7 +85,9 @@ pub(super) fn answer(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
                 return None;
             }
             b"SKIP" => {
-                connection.replies.set(Replies::SkipNext);
+                if connection.replies.get() != Replies::Off {
+                    connection.replies.set(Replies::SkipNext);
+                }
                 return None;
             }
             _ => Reply::error("ERR syntax error"),
@@ -178,6 +182,18 @@ fn set_info(connection: &Connection, what: &Bytes, value: &Bytes) -> Reply {
         }
     }
     Reply::Ok
+}
+
+/// How careful and how patient it should be is not for a client to say: everything is written, and handed over, anyway.
+fn shutdown(words: &[Bytes]) -> Result<(), Reply> {
+    let is = |word: &Bytes, name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+    let has = |name: &str| words.iter().any(|word| is(word, name));
+    match words {
+        [abort] if is(abort, "ABORT") => Err(Reply::error("ERR No shutdown in progress.")),
+        _ if has("SAVE") && has("NOSAVE") => Err(Reply::error("ERR syntax error")),
+        _ if words.iter().all(|word| ["SAVE", "NOSAVE", "NOW", "FORCE"].iter().any(|name| is(word, name))) => Ok(()),
+        _ => Err(Reply::error("ERR syntax error")),
+    }
 }
 
 fn on_or_off(word: &[u8]) -> Option<bool> {

@@ -37,7 +37,7 @@ pub(super) fn ask(driver: &Driver, connection: &Rc<Connection>, place: u64, comm
         "scan" => scan(&driver, &command).await,
         "dbsize" => dbsize(&driver).await,
         "keys" => keys(&driver, &command.words()[1]).await,
-        "flushall" | "flushdb" => flush(&driver).await,
+        "flushall" | "flushdb" => flush(&driver, &command).await,
         "randomkey" => random_key(&driver).await,
         "cluster|getkeysinslot" => match cluster::keys_asked(&command) {
             Ok((slot, count)) => keys_in_slot(&driver, slot, count).await,
@@ -130,7 +130,12 @@ async fn dbsize(driver: &Rc<Driver>) -> Reply {
     }
 }
 
-async fn flush(driver: &Rc<Driver>) -> Reply {
+async fn flush(driver: &Rc<Driver>, command: &Command) -> Reply {
+    match talk::arguments(command) {
+        [] => {}
+        [how] if how.eq_ignore_ascii_case(b"SYNC") || how.eq_ignore_ascii_case(b"ASYNC") => {}
+        _ => return Reply::error("ERR syntax error"),
+    }
     if driver.hall.refusing.get() {
         return talk::disk_full();
     }
