@@ -19,6 +19,8 @@ pub(crate) struct House {
     pub(crate) addresses: Addresses,
     pub(crate) started: Moment,
     pub(crate) next_client: AtomicU64,
+    pub(crate) most_clients: u64,
+    /// From the moment they are let in.
     pub(crate) clients: AtomicU64,
     pub(crate) commands: AtomicU64,
     pub(crate) connections: AtomicU64,
@@ -29,13 +31,14 @@ pub(crate) struct House {
 }
 
 impl House {
-    pub(crate) fn new(me: NodeId, name: String, addresses: Addresses) -> Self {
+    pub(crate) fn new(me: NodeId, name: String, addresses: Addresses, most_clients: u64) -> Self {
         Self {
             me,
             name,
             addresses,
             started: Moment::now(),
             next_client: AtomicU64::new(1),
+            most_clients,
             clients: AtomicU64::new(0),
             commands: AtomicU64::new(0),
             connections: AtomicU64::new(0),
@@ -105,7 +108,12 @@ fn server(driver: &Driver) -> Rows {
 }
 
 fn clients(driver: &Driver) -> Rows {
-    vec![row("connected_clients", &driver.hall.house.clients.load(Ordering::Relaxed)), row("blocked_clients", &0)]
+    let house = &driver.hall.house;
+    vec![
+        row("connected_clients", &house.clients.load(Ordering::Relaxed)),
+        row("maxclients", &house.most_clients),
+        row("blocked_clients", &0),
+    ]
 }
 
 fn memory(_: &Driver) -> Rows {

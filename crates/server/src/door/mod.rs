@@ -28,7 +28,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::sync::{Notify, oneshot};
-use tokio::task::spawn_local;
+use tokio::task::{spawn_local, yield_now};
 use tokio::time::sleep;
 use values::{Command, Reply};
 
@@ -91,14 +91,12 @@ impl Hall {
         let (connection, reader) = Connection::new(id, stream, door);
         let connection = Rc::new(connection);
         self.connections.borrow_mut().insert(id, Rc::clone(&connection));
-        self.house.clients.fetch_add(1, Ordering::Relaxed);
         (connection, reader)
     }
 
     fn leave(&self, connection: &Connection) {
         connection.close();
         self.connections.borrow_mut().remove(&connection.id);
-        self.house.clients.fetch_sub(1, Ordering::Relaxed);
     }
 
     pub(crate) fn close_all(&self) {
@@ -281,8 +279,13 @@ fn way(driver: &Driver) -> Way {
     Way { epoch: driver.lane.borrow().blueprint().epoch, turns: driver.links.turns() }
 }
 
-/// One client, from its first byte to its last.
+/// One client that was let in, from its first byte to its last.
 pub(crate) async fn serve(driver: Rc<Driver>, stream: TcpStream, door: Door) {
+    attend(&driver, stream, door).await;
+    driver.hall.house.clients.fetch_sub(1, Ordering::Relaxed);
+}
+
+async fn attend(driver: &Rc<Driver>, stream: TcpStream, door: Door) {
     if stream.set_nodelay(true).and_then(|()| link::keep_alive(&stream, KEEPALIVE)).is_err() {
         return;
     }
@@ -315,10 +318,11 @@ pub(crate) async fn serve(driver: Rc<Driver>, stream: TcpStream, door: Door) {
             }
             () = connection.nudged() => continue,
         }
+        let is_full = buffer.len() == buffer.capacity();
         driver.look_at_clock();
         loop {
             match parser.next(&mut buffer) {
-                Ok(Some(words)) if !words.is_empty() => talk::hear(&driver, &connection, words),
+                Ok(Some(words)) if !words.is_empty() => talk::hear(driver, &connection, words),
                 Ok(Some(_)) => {} // an empty line
                 Ok(None) => break,
                 Err(error) => {
@@ -333,6 +337,9 @@ pub(crate) async fn serve(driver: Rc<Driver>, stream: TcpStream, door: Door) {
             }
         }
         driver.wake();
+        if is_full {
+            yield_now().await; // there may be much more of it, and others have their turn
+        }
     }
     driver.hall.leave(&connection);
 }

@@ -164,7 +164,8 @@ fn set_name(connection: &Connection, name: &Bytes) -> Reply {
     if name.iter().any(|byte| !(b'!'..=b'~').contains(byte)) {
         return Reply::error("ERR Client names cannot contain spaces, newlines or special characters.");
     }
-    *connection.name.borrow_mut() = name.clone();
+    // A copy: the words are part of all that was read with them.
+    *connection.name.borrow_mut() = Bytes::copy_from_slice(name);
     Reply::Ok
 }
 
@@ -174,8 +175,8 @@ fn set_info(connection: &Connection, what: &Bytes, value: &Bytes) -> Reply {
         return Reply::error_with(format!("ERR {what} cannot contain spaces, newlines or special characters."));
     }
     match what.to_ascii_uppercase().as_slice() {
-        b"LIB-NAME" => connection.library.borrow_mut().0 = value.clone(),
-        b"LIB-VER" => connection.library.borrow_mut().1 = value.clone(),
+        b"LIB-NAME" => connection.library.borrow_mut().0 = Bytes::copy_from_slice(value),
+        b"LIB-VER" => connection.library.borrow_mut().1 = Bytes::copy_from_slice(value),
         _ => {
             let what = String::from_utf8_lossy(what);
             return Reply::error_with(format!("ERR Unrecognized option '{what}'"));
