@@ -42,7 +42,6 @@ pub(crate) struct Connection {
     pub(crate) library: RefCell<(Bytes, Bytes)>,
     pub(crate) last: Cell<(&'static str, Instant)>,
     pub(crate) replies: Cell<Replies>,
-    pub(crate) readonly: Cell<bool>,
     /// Which of its requests are under way, and which wait for others.
     pub(super) order: RefCell<Order<Asked>>,
     writer: OwnedWriteHalf,
@@ -100,7 +99,6 @@ impl Connection {
             library: RefCell::default(),
             last: Cell::new(("NULL", clock::now())),
             replies: Cell::new(Replies::On),
-            readonly: Cell::new(false),
             order: RefCell::default(),
             writer,
             queue: RefCell::default(),

@@ -186,6 +186,7 @@ impl Hall {
         let (Some(driver), connection) = (driver.this(), Rc::clone(connection)) else { return };
         spawn_local(async move {
             sleep(PAUSE).await;
+            driver.look_at_clock();
             let hall = &driver.hall;
             all.into_iter().for_each(|asked| hall.begin(&driver, &connection, asked));
             connection.order.borrow_mut().asked_again(slot, way(&driver));

@@ -43,18 +43,19 @@ pub(super) fn answer(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
         "reset" => {
             connection.protocol.set(Protocol::Resp2);
             connection.name.borrow_mut().clear();
-            connection.readonly.set(false);
             connection.replies.set(Replies::On);
             Reply::Simple(Bytes::from_static(b"RESET"))
         }
-        "readonly" => set_readonly(connection, true),
-        "readwrite" => set_readonly(connection, false),
+        "readonly" | "readwrite" if connection.door == Door::Any => {
+            Reply::error("ERR This instance has cluster support disabled")
+        }
+        "readonly" | "readwrite" => Reply::Ok,
         "asking" => Reply::Ok,
         "time" => time(),
         "wait" => wait(driver, words),
         "info" => {
             let wanted: Vec<String> = words.iter().map(|w| String::from_utf8_lossy(w).to_lowercase()).collect();
-            Reply::Verbatim(info::info(driver, &wanted).into())
+            Reply::Verbatim(info::info(driver, connection.door, &wanted).into())
         }
         "shutdown" => match shutdown(words) {
             Ok(()) => {
@@ -96,7 +97,7 @@ pub(super) fn answer(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
             b"default" => Reply::Ok,
             _ => Reply::error("ERR no such keyspace, or none that clients can use yet: there is 'default'"),
         },
-        "config|get" => config_get(words),
+        "config|get" => config_get(driver, connection.door, words),
         "config|set" | "config|rewrite" => Reply::error(
             "ERR settings are given when a node starts: flags, environment or its file. See 'godwit serve --help'",
         ),
@@ -152,14 +153,6 @@ fn hello(connection: &Connection, words: &[Bytes]) -> Reply {
     ])
 }
 
-fn set_readonly(connection: &Connection, readonly: bool) -> Reply {
-    if connection.door == Door::Any {
-        return Reply::error("ERR This instance has cluster support disabled");
-    }
-    connection.readonly.set(readonly);
-    Reply::Ok
-}
-
 fn set_name(connection: &Connection, name: &Bytes) -> Reply {
     if name.iter().any(|byte| !(b'!'..=b'~').contains(byte)) {
         return Reply::error("ERR Client names cannot contain spaces, newlines or special characters.");
@@ -212,8 +205,11 @@ fn time() -> Reply {
 
 /// Every answered write is on all members already, so there is nothing to wait for.
 fn wait(driver: &Driver, words: &[Bytes]) -> Reply {
-    if words.iter().any(|word| values::parse_number(word).is_none()) {
-        return Reply::error("ERR value is not an integer or out of range");
+    match (values::parse_number(&words[0]), values::parse_number(&words[1])) {
+        (None, _) => return Reply::error("ERR value is not an integer or out of range"),
+        (_, None) => return Reply::error("ERR timeout is not an integer or out of range"),
+        (_, Some(..0)) => return Reply::error("ERR timeout is negative"),
+        (Some(_), Some(0..)) => {}
     }
     let lane = driver.lane.borrow();
     let governments = lane.blueprint().buckets.values().filter_map(|bucket| bucket.government());
@@ -222,7 +218,8 @@ fn wait(driver: &Driver, words: &[Bytes]) -> Reply {
 }
 
 /// What clients ask for when they start.
-fn config_get(patterns: &[Bytes]) -> Reply {
+fn config_get(driver: &Driver, door: Door, patterns: &[Bytes]) -> Reply {
+    let most_clients = driver.hall.house.most_clients.to_string();
     let settings = [
         ("save", ""),
         ("appendonly", "yes"),
@@ -232,10 +229,10 @@ fn config_get(patterns: &[Bytes]) -> Reply {
         ("databases", "1"),
         ("timeout", "0"),
         ("tcp-keepalive", "300"),
-        ("cluster-enabled", "yes"),
+        ("cluster-enabled", if door == Door::Cluster { "yes" } else { "no" }),
         ("cluster-require-full-coverage", "no"),
         ("proto-max-bulk-len", "536870912"),
-        ("maxclients", "10000"),
+        ("maxclients", &most_clients),
     ];
     let text = |text: &str| Reply::Value(Bytes::copy_from_slice(text.as_bytes()));
     let wanted =
@@ -260,9 +257,7 @@ pub(super) fn godwit(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
                 else {
                     continue;
                 };
-                let ranges: Vec<String> =
-                    bucket.slots.ranges().map(|(first, last)| format!("{}-{}", first.0, last.0)).collect();
-                let ranges = ranges.join(",");
+                let ranges = &bucket.slots;
                 let address = |node| Addresses::of(blueprint, node).map(|a| a.cluster).unwrap_or_default();
                 rows.push(text(format!("{} {} {ranges}", keyspace.name, address(government.primary.node))));
                 rows.extend(
