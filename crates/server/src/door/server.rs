@@ -276,3 +276,24 @@ pub(super) fn godwit(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
     drop(lane);
     talk::say(driver, connection, reply);
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_name_holds_on_to_nothing_else() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let stream = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("it listens");
+        let (connection, _reader) = Connection::new(1, stream, Door::Any);
+        let read = Bytes::from(b"first and much more".to_vec());
+        assert_eq!(set_name(&connection, &read.slice(..5)), Reply::Ok);
+        for what in [&b"LIB-NAME"[..], b"LIB-VER"] {
+            assert_eq!(set_info(&connection, &Bytes::from_static(what), &read.slice(..5)), Reply::Ok);
+        }
+        assert_eq!(*connection.name.borrow(), "first");
+        assert!(read.is_unique(), "what was read can be given back");
+    }
+}
