@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, value_parser};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, test_kill_process, waitpid};
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,8 @@ use crate::status;
 /// However slow the machine is, a node that has not come up by then will not.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
+/// The ports of one kind are a hundred apart.
+const MOST_NODES: u16 = 99;
 
 #[derive(Args, Debug)]
 pub(crate) struct Dev {
@@ -64,10 +66,10 @@ struct Cluster {
     #[arg(long, default_value = "godwit-dev", value_name = "DIR")]
     data: PathBuf,
     /// How many nodes
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = value_parser!(u16).range(1..=MOST_NODES.into()))]
     nodes: u16,
     /// Node i: this + i for clients of Redis Cluster, +100 any client, +200 HTTP, +300 peers
-    #[arg(long, default_value_t = 7000)]
+    #[arg(long, default_value_t = 7000, value_parser = value_parser!(u16).range(1..=(Ports::HIGHEST - MOST_NODES).into()))]
     base_port: u16,
     /// Copies of each bucket; as many as there are nodes, but at most three
     #[arg(long)]
@@ -123,9 +125,6 @@ impl Cluster {
             && running.nodes.iter().any(|member| member.is_alive())
         {
             bail!("a cluster already runs in {}: 'godwit dev stop' ends it", self.data.display());
-        }
-        if self.nodes == 0 || self.nodes > 99 {
-            bail!("--nodes: at least 1, at most 99");
         }
         for number in 1..=self.nodes {
             let ports = Ports::at(self.base_port, number);
@@ -219,7 +218,13 @@ impl Running {
 
     fn load(data: &Path) -> Result<Option<Self>> {
         match fs::read_to_string(Self::file(data)) {
-            Ok(text) => Ok(serde_json::from_str(&text).ok()),
+            Ok(text) => serde_json::from_str(&text).map(Some).with_context(|| {
+                format!(
+                    "{} is not understood: it was damaged, or another version wrote it. End the processes of that cluster yourself \
+                     ('pgrep -a godwit' shows them), then remove that file: the data stays",
+                    Self::file(data).display()
+                )
+            }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).with_context(|| format!("{} cannot be read", Self::file(data).display())),
         }
@@ -232,7 +237,11 @@ impl Running {
     }
 
     fn save(&self, data: &Path) -> Result<()> {
-        Ok(fs::write(Self::file(data), serde_json::to_vec_pretty(self)?)?)
+        // Whoever reads meanwhile, or after a power cut, finds all of it.
+        let (file, beside) = (Self::file(data), data.join("dev.json.new"));
+        fs::write(&beside, serde_json::to_vec_pretty(self)?)
+            .and_then(|()| fs::rename(&beside, &file))
+            .with_context(|| format!("{} cannot be written", file.display()))
     }
 
     fn forget(data: &Path) {
@@ -420,6 +429,19 @@ pub(crate) fn halt(data: &Path, node: u16, signal: Signal) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cluster_that_cannot_be_read_is_not_none() {
+        let data = tempfile::tempdir().expect("a temporary directory");
+        assert!(Running::load(data.path()).expect("nothing is there").is_none());
+        let running = Running { base_port: 7000, lanes: 1, recovery_delay: None, nodes: Vec::new() };
+        running.save(data.path()).expect("there is room");
+        assert!(Running::load(data.path()).expect("it was written").is_some());
+        assert_eq!(fs::read_dir(data.path()).expect("it is there").count(), 1, "nothing is left beside it");
+        fs::write(Running::file(data.path()), "{\"base_port\":70").expect("there is room");
+        let error = Running::load(data.path()).expect_err("half of it").to_string();
+        assert!(error.contains("then remove that file"), "{error}");
+    }
 
     #[test]
     fn a_number_that_another_process_was_given_is_not_that_node() {

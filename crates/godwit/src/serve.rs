@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, value_parser};
 use server::{Config, Ports, Start};
 use tracing_subscriber::EnvFilter;
 
@@ -33,7 +33,7 @@ pub(crate) struct Serve {
     #[arg(long, env = "GODWIT_ADVERTISE", value_name = "HOST")]
     advertise: Option<String>,
     /// Ports: this for clusters of Redis, +100 for any client, +200 HTTP, +300 peers
-    #[arg(long, env = "GODWIT_PORT", value_name = "PORT")]
+    #[arg(long, env = "GODWIT_PORT", value_name = "PORT", value_parser = value_parser!(u16).range(1..=Ports::HIGHEST.into()))]
     port: Option<u16>,
     /// Threads that have buckets and clients
     #[arg(long, env = "GODWIT_LANES", value_name = "N")]

@@ -78,8 +78,12 @@ impl Default for Config {
 }
 
 impl Ports {
-    /// Those of the i-th node of a cluster on one machine.
+    /// Above it there is no room for the others.
+    pub const HIGHEST: u16 = u16::MAX - 300;
+
+    /// Those of the i-th node of a cluster on one machine. Together they are at most `HIGHEST`.
     pub fn at(base: u16, i: u16) -> Self {
+        assert!(u32::from(base) + u32::from(i) <= u32::from(Self::HIGHEST), "checked where they come in");
         Self { cluster: base + i, any: base + 100 + i, http: base + 200 + i, peers: base + 300 + i }
     }
 }
@@ -128,6 +132,15 @@ impl Config {
         if self.lanes == 0 || self.lanes > 256 {
             return Err("lanes: at least 1, at most 256".into());
         }
+        let Ports { cluster, any, http, peers } = self.ports;
+        let mut ports = [cluster, any, http, peers];
+        ports.sort_unstable();
+        if ports[0] == 0 || ports.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(format!(
+                "ports: cluster {cluster}, any {any}, http {http}, peers {peers}. Give four different ones, none of them 0, or one for all \
+                 with --port"
+            ));
+        }
         Ok(config)
     }
 }
@@ -143,5 +156,14 @@ mod tests {
         assert!(patient.machines().is_ok(), "{:?}", patient.machines());
         let bad = Config { lease_ms: 100, ..Config::default() };
         assert!(bad.machines().expect_err("a lease of one beacon").contains("beacon"));
+    }
+
+    #[test]
+    fn every_port_is_one_of_its_own() {
+        let with = |ports| Config { ports, ..Config::default() }.machines();
+        assert!(with(Ports::at(Ports::HIGHEST, 0)).is_ok());
+        for ports in [Ports { any: 7000, ..Ports::at(7000, 0) }, Ports { http: 0, ..Ports::at(7000, 0) }] {
+            assert!(with(ports).expect_err("a port twice, or none").contains("--port"));
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! How a node comes to life, and how it ends.
 
 use std::cell::{OnceCell, RefCell};
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use blueprint::{LaneId, NodeId};
 use journal::Journal;
 use meta::{Embedded, Meta, NewNode};
 use node::{Desk, Door, Input, Lane, Life, Station};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, lookup_host};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
@@ -31,6 +32,10 @@ use crate::{EXIT_BUG, clock, http, leave};
 const SEEDS_PATIENCE: Duration = Duration::from_secs(5);
 /// And a cluster that has lost its leader has another one by then.
 const JOIN_PATIENCE: Duration = Duration::from_secs(10);
+/// As many as Redis lets in.
+const MOST_CLIENTS: u64 = 10_000;
+/// Files that are not clients: segments, checkpoints, the meta group's, links, listeners, and what each lane waits by.
+const OTHER_FILES: u64 = 256;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -100,7 +105,8 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
     let meta = open_meta(&config, &data, &wires, &post, &say).await?;
     *meta_here.borrow_mut() = Some(meta.clone());
 
-    let house = Arc::new(House::new(me, data.identity.name.clone(), config.addresses()));
+    let house =
+        Arc::new(House::new(me, data.identity.name.clone(), config.addresses(), most_clients(raise_file_limit())));
     let life = Life { number: data.identity.lives, seed: random()?, wall: clock::wall() };
     let dealt = recovered.deal(config.lanes);
     for ((lane, durable), letters) in LaneId::all(config.lanes).zip(dealt).zip(letters) {
@@ -332,17 +338,37 @@ async fn stay_known(config: Config, name: String, me: NodeId, meta: Embedded) {
     }
 }
 
+/// As many open files as the system allows this process to ask for.
+fn raise_file_limit() -> u64 {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    raised.map_or(current, |()| maximum).unwrap_or(u64::MAX)
+}
+
+/// Clients must not take the files that the journal and the peers need: without those the node would end.
+fn most_clients(files: u64) -> u64 {
+    let most = files.saturating_sub(OTHER_FILES).clamp(1, MOST_CLIENTS);
+    if most < MOST_CLIENTS {
+        tracing::warn!(
+            "at most {most} clients are let in: this process may open {files} files. Raise that with 'ulimit -n'"
+        );
+    }
+    most
+}
+
 /// To one lane after the other.
 async fn let_clients_in(listener: TcpListener, door: Door, post: Post, house: Arc<House>) {
     let mut next = 0;
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
+        match listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
+            Ok(mut stream) if house.clients.load(Ordering::Relaxed) >= house.most_clients => {
+                let _gone = stream.write(b"-ERR max number of clients reached\r\n");
+            }
+            Ok(stream) => {
                 house.connections.fetch_add(1, Ordering::Relaxed);
-                if let Ok(stream) = stream.into_std() {
-                    post.lane(next, Letter::Client { stream, door });
-                    next = (next + 1) % post.lanes();
-                }
+                house.clients.fetch_add(1, Ordering::Relaxed);
+                post.lane(next, Letter::Client { stream, door });
+                next = (next + 1) % post.lanes();
             }
             Err(error) => {
                 tracing::warn!(%error, "a client could not be let in");
@@ -376,4 +402,39 @@ async fn until_stopped(house: &House) -> io::Result<Haste> {
         std::process::exit(1);
     });
     Ok(haste)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    #[test]
+    fn clients_leave_files_for_others() {
+        assert_eq!((most_clients(1024), most_clients(1 << 20), most_clients(100)), (768, 10_000, 1));
+    }
+
+    #[tokio::test]
+    async fn one_client_too_many_is_told_so() {
+        let house = Arc::new(House::new(NodeId(1), "n".into(), Config::default().addresses(), 1));
+        let (post, mut letters, _desk) = Post::new(1);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        LocalSet::new()
+            .run_until(async {
+                spawn_local(let_clients_in(listener, Door::Any, post, Arc::clone(&house)));
+                let _first = TcpStream::connect(address).await.expect("it listens");
+                assert!(matches!(letters[0].recv().await, Some(Letter::Client { .. })));
+                let mut said = String::new();
+                let mut second = TcpStream::connect(address).await.expect("it listens");
+                second.read_to_string(&mut said).await.expect("it is told, and the connection ends");
+                assert_eq!(said, "-ERR max number of clients reached\r\n");
+                house.clients.fetch_sub(1, Ordering::Relaxed);
+                let _third = TcpStream::connect(address).await.expect("it listens");
+                assert!(matches!(letters[0].recv().await, Some(Letter::Client { .. })));
+            })
+            .await;
+    }
 }

@@ -161,8 +161,6 @@ impl Facts<'_> {
     fn bucket(&self, bucket: &blueprint::Bucket) -> Option<BucketStatus> {
         let government = bucket.government()?;
         let names = |members: &[blueprint::Member]| members.iter().map(|m| self.name(m.node)).collect();
-        let ranges: Vec<String> =
-            bucket.slots.ranges().map(|(first, last)| format!("{}-{}", first.0, last.0)).collect();
         let row = self
             .row(government.primary.node, bucket.id)
             .filter(|row| row.incarnation == government.primary.incarnation);
@@ -170,7 +168,7 @@ impl Facts<'_> {
         Some(BucketStatus {
             id: bucket.id.to_string(),
             keyspace: keyspace.map(|k| k.name.clone()).unwrap_or_default(),
-            slots: ranges.join(","),
+            slots: bucket.slots.to_string(),
             term: government.term.0,
             primary: self.name(government.primary.node),
             secondaries: names(&government.secondaries),

@@ -103,6 +103,7 @@ impl Client {
     fn connect(port: u16) -> Self {
         let stream = until("a connection", || TcpStream::connect(("127.0.0.1", port)).ok());
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
         Self { stream, buffer: BytesMut::new(), replies: Replies::new() }
     }
 
@@ -222,11 +223,27 @@ fn silence_begins_where_it_was_asked_for() {
         &["SET", "a", "5"],
         &["CLIENT", "REPLY", "OFF"],
         &["SET", "a", "6"],
+        &["CLIENT", "REPLY", "SKIP"],
+        &["GET", "a"],
         &["GET", "a"],
         &["CLIENT", "REPLY", "ON"],
         &["GET", "a"],
     ]);
     assert_eq!(client.rest(), "+OK\r\n+OK\r\n+OK\r\n$1\r\n6\r\n");
+}
+
+/// More than a node takes of one client before it stops reading: it reads on.
+#[test]
+fn a_pipeline_may_be_of_any_length() {
+    let node = Node::start(1);
+    let value = "x".repeat(1 << 20);
+    let (small, large) = (["SET", "a", "1"], ["SET", "a", &value]);
+    for (words, count) in [(&small, 20_000), (&large, 40)] {
+        // All of them wait for the first.
+        let requests = [&[&["KEYS", "none"][..]], &vec![&words[..]; count][..]].concat();
+        let replies = node.client().pipeline(&requests);
+        assert!(replies[1..].iter().all(|reply| *reply == Reply::Ok));
+    }
 }
 
 #[test]
@@ -235,6 +252,95 @@ fn who_has_said_everything_is_still_answered() {
     let mut client = node.client();
     client.send(&[&["SET", "a", "1"], &["GET", "a"], &["FLUSHALL"], &["GET", "a"]]);
     assert_eq!(client.rest(), "+OK\r\n$1\r\n1\r\n+OK\r\n$-1\r\n");
+}
+
+#[test]
+fn words_that_mean_nothing_change_nothing() {
+    let node = Node::start(1);
+    let mut client = node.client();
+    let syntax = Reply::error("ERR syntax error");
+    assert_eq!(client.ask(&["SET", "a", "1"]), Reply::Ok);
+    for words in [["FLUSHALL", "NOW"], ["FLUSHDB", "x"], ["SHUTDOWN", "x"]] {
+        assert_eq!(client.ask(&words), syntax, "{words:?}");
+    }
+    for words in [["SHUTDOWN", "SAVE", "NOSAVE"], ["SHUTDOWN", "ABORT", "NOW"], ["FLUSHALL", "SYNC", "ASYNC"]] {
+        assert_eq!(client.ask(&words), syntax, "{words:?}");
+    }
+    assert_eq!(client.ask(&["SHUTDOWN", "ABORT"]), Reply::error("ERR No shutdown in progress."));
+    assert_eq!(client.ask(&["GET", "a"]), text("1"));
+    assert_eq!(client.ask(&["FLUSHDB", "async"]), Reply::Ok);
+    assert_eq!(client.ask(&["GET", "a"]), Reply::Nil);
+}
+
+#[test]
+fn each_door_says_which_it_is() {
+    let node = Node::start(1);
+    for (port, mode, enabled, setting) in
+        [(node.ports.cluster, "cluster", 1, "yes"), (node.ports.any, "standalone", 0, "no")]
+    {
+        let mut client = Client::connect(port);
+        let Reply::Value(info) = client.ask(&["INFO"]) else { panic!("INFO is a text") };
+        let info = String::from_utf8_lossy(&info).into_owned();
+        for row in [
+            format!("redis_mode:{mode}"),
+            format!("tcp_port:{port}"),
+            format!("cluster_enabled:{enabled}"),
+            "maxclients:".into(),
+        ] {
+            assert!(info.contains(&row), "{row} in {info}");
+        }
+        let settings = client.ask(&["CONFIG", "GET", "cluster-enabled"]);
+        assert_eq!(settings, Reply::Array(vec![text("cluster-enabled"), text(setting)]));
+    }
+}
+
+#[test]
+fn mistakes_are_named_as_redis_does() {
+    let node = Node::start(1);
+    let mut client = node.client();
+    for (words, error) in [
+        (&["WAIT", "x", "y"][..], "ERR value is not an integer or out of range"),
+        (&["WAIT", "1", "x"], "ERR timeout is not an integer or out of range"),
+        (&["WAIT", "1", "-1"], "ERR timeout is negative"),
+        (&["CLIENT", "LIST", "ID", "1", "abc"], "ERR Invalid client ID"),
+        (&["CLIENT", "KILL", "ID", "0"], "ERR client-id should be greater than 0"),
+        (&["CLUSTER", "REPLICAS", "abc"], "ERR Unknown node abc"),
+    ] {
+        assert_eq!(client.ask(words), Reply::error(error), "{words:?}");
+    }
+    assert_eq!(client.ask(&["CLIENT", "LIST", "ID", "0", "-1"]), text(""));
+    let Reply::Value(me) = client.ask(&["CLUSTER", "MYID"]) else { panic!("MYID is a text") };
+    let me = String::from_utf8_lossy(&me).into_owned();
+    assert_eq!(client.ask(&["CLUSTER", "REPLICAS", &me]), Reply::Array(Vec::new()));
+}
+
+/// Few keys in many empty slots, and many keys in one.
+#[test]
+fn a_scan_finds_every_key() {
+    let node = Node::start(1);
+    let mut client = node.client();
+    let mut keys: Vec<String> = (0..40).map(|i| i.to_string()).chain((0..40).map(|i| format!("{{a}}{i}"))).collect();
+    let sets: Vec<Vec<&str>> = keys.iter().map(|key| vec!["SET", key, "1"]).collect();
+    client.pipeline(&sets.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    keys.sort_unstable();
+    for count in ["1", "10", "1000"] {
+        let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
+        loop {
+            let Reply::Array(parts) = client.ask(&["SCAN", &cursor, "COUNT", count]) else { panic!("SCAN is a pair") };
+            let [Reply::Value(next), Reply::Array(some)] = &parts[..] else { panic!("{parts:?}") };
+            found.extend(some.iter().map(|key| match key {
+                Reply::Value(key) => String::from_utf8_lossy(key).into_owned(),
+                other => panic!("{other:?}"),
+            }));
+            cursor = String::from_utf8_lossy(next).into_owned();
+            if cursor == "0" {
+                break;
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        assert_eq!(found, keys, "COUNT {count}");
+    }
 }
 
 /// Many requests at once, with few keys; and a plain map that is asked one after the other.

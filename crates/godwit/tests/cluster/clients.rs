@@ -33,6 +33,42 @@ fn clients_as_they_are() {
         matches!(reply, Some(Reply::Error(text)) if text.starts_with(b"MOVED 12182 127.0.0.1:"))
     });
     assert_eq!(moved.count(), 2);
+
+    // And whoever is asked there for all keys means those that it leads; clients add them up.
+    for i in 0..30 {
+        assert_eq!(client.ask(&["SET", &i.to_string(), "1"]), Some(Reply::Ok));
+    }
+    let count = |client: &mut Client| match client.ask(&["DBSIZE"]) {
+        Some(Reply::Number(count)) => count,
+        other => panic!("{other:?}"),
+    };
+    let mut sum = 0;
+    for node in &cluster.nodes {
+        let mut one = Client::connect(&node.cluster()).expect("it runs");
+        let own = count(&mut one);
+        assert!(own > 0 && own < 30, "{own} of 30");
+        sum += own;
+        let Some(Reply::Array(keys)) = one.ask(&["KEYS", "*"]) else { panic!("keys") };
+        assert_eq!(keys.len() as i64, own);
+        assert!(matches!(one.ask(&["RANDOMKEY"]), Some(key) if keys.contains(&key)));
+        let mut cursor = "0".to_owned();
+        let mut scanned = Vec::new();
+        loop {
+            let Some(Reply::Array(parts)) = one.ask(&["SCAN", &cursor]) else { panic!("a pair") };
+            let [next, Reply::Array(some)] = &parts[..] else { panic!("{parts:?}") };
+            scanned.extend(some.clone());
+            cursor = text_of(next);
+            if cursor == "0" {
+                break;
+            }
+        }
+        assert_eq!(scanned.len() as i64, own, "{scanned:?}");
+    }
+    assert_eq!(sum, 30);
+    let mut one = Client::connect(&cluster.node(1).cluster()).expect("it runs");
+    let own = count(&mut one);
+    assert_eq!(one.ask(&["FLUSHALL"]), Some(Reply::Ok));
+    assert_eq!((count(&mut one), count(&mut client)), (0, 30 - own));
 }
 
 /// A reply that is text.

@@ -47,6 +47,7 @@ fn settings_that_cannot_be_are_refused() {
         ("lanes = \"two\"\n", &["is not understood", "lanes"]),
         ("lease_ms = 100\n", &["beacon", "do not fit together"]),
         ("lanes = 0\n", &["lanes: at least 1"]),
+        ("[ports]\ncluster = 7000\nany = 7000\nhttp = 7200\npeers = 7300\n", &["four different ones", "--port"]),
     ] {
         let path = file("wrong", content);
         let output = godwit(&["serve", "--print-config", "--config", path.to_str().expect("a plain path")], &[]);
@@ -55,6 +56,11 @@ fn settings_that_cannot_be_are_refused() {
             assert!(text(&output).contains(word), "{content}: {}", text(&output));
         }
         std::fs::remove_file(path).expect("ours");
+    }
+    for (command, flag) in [("serve", "--port"), ("dev", "--base-port")] {
+        let output = godwit(&[command, flag, "65400"], &[]);
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        assert!(text(&output).contains("65400 is not in 1..=65"), "{}", text(&output));
     }
     let gone = godwit(&["serve", "--print-config", "--config", "/nowhere/at/all.toml"], &[]);
     assert!(text(&gone).contains("/nowhere/at/all.toml cannot be read"), "{}", text(&gone));

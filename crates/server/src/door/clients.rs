@@ -81,7 +81,9 @@ impl Filter {
             [] => {}
             [option, kind] if option.eq_ignore_ascii_case(b"TYPE") => filter.take_type(kind)?,
             [option, ids @ ..] if option.eq_ignore_ascii_case(b"ID") && !ids.is_empty() => {
-                filter.ids = ids.iter().map(id).collect::<Result<_, _>>()?;
+                let number =
+                    |word: &Bytes| values::parse_number(word).ok_or_else(|| Reply::error("ERR Invalid client ID"));
+                filter.ids = ids.iter().map(number).collect::<Result<_, _>>()?;
             }
             _ => return Err(Reply::error("ERR syntax error")),
         }

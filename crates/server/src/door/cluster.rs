@@ -26,7 +26,10 @@ pub(super) fn answer(driver: &Driver, command: &Command) -> Found {
         "cluster|nodes" => Reply::Value(nodes(&blueprint, driver.me).into()),
         "cluster|slots" => slots(&blueprint),
         "cluster|shards" => shards(&blueprint),
-        "cluster|replicas" => Reply::Array(Vec::new()),
+        "cluster|replicas" if blueprint.nodes.keys().any(|node| id(*node).as_bytes() == words[0]) => {
+            Reply::Array(Vec::new())
+        }
+        "cluster|replicas" => Reply::error_with(format!("ERR Unknown node {}", String::from_utf8_lossy(&words[0]))),
         "cluster|countkeysinslot" => match number(&words[0]).map(slot) {
             Some(Some(slot)) => return Found::Ask(Box::new(Command::count_slot(slot))),
             Some(None) => Reply::error("ERR Invalid slot"),
@@ -64,7 +67,7 @@ pub(crate) fn id(node: NodeId) -> String {
 }
 
 /// The slots that each node leads.
-fn led(blueprint: &Blueprint) -> BTreeMap<NodeId, SlotSet> {
+pub(super) fn led(blueprint: &Blueprint) -> BTreeMap<NodeId, SlotSet> {
     let mut led: BTreeMap<NodeId, SlotSet> = BTreeMap::new();
     for bucket in in_default(blueprint) {
         let Some(government) = bucket.government() else { continue };

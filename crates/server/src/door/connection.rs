@@ -42,7 +42,6 @@ pub(crate) struct Connection {
     pub(crate) library: RefCell<(Bytes, Bytes)>,
     pub(crate) last: Cell<(&'static str, Instant)>,
     pub(crate) replies: Cell<Replies>,
-    pub(crate) readonly: Cell<bool>,
     /// Which of its requests are under way, and which wait for others.
     pub(super) order: RefCell<Order<Asked>>,
     writer: OwnedWriteHalf,
@@ -54,6 +53,8 @@ pub(crate) struct Connection {
     out: RefCell<BytesMut>,
     touched: Cell<bool>,
     nudge: Notify,
+    /// Its task does not read, and looks again only if it is nudged.
+    pub(crate) paused: Cell<bool>,
     state: Cell<State>,
 }
 
@@ -98,7 +99,6 @@ impl Connection {
             library: RefCell::default(),
             last: Cell::new(("NULL", clock::now())),
             replies: Cell::new(Replies::On),
-            readonly: Cell::new(false),
             order: RefCell::default(),
             writer,
             queue: RefCell::default(),
@@ -107,6 +107,7 @@ impl Connection {
             out: RefCell::default(),
             touched: Cell::new(false),
             nudge: Notify::new(),
+            paused: Cell::new(false),
             state: Cell::new(State::Open),
         };
         (connection, reader)
@@ -222,7 +223,6 @@ impl Connection {
 
     pub(crate) fn write_out(&self) {
         self.touched.set(false);
-        let clogged = !self.may_read();
         let mut out = self.out.borrow_mut();
         while !out.is_empty() {
             match self.writer.try_write(&out) {
@@ -242,7 +242,7 @@ impl Connection {
             *out = BytesMut::new();
         }
         drop(out);
-        if clogged {
+        if self.paused.get() {
             self.nudge.notify_one();
         }
     }

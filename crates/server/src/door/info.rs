@@ -1,12 +1,13 @@
 //! What is known about this node as a whole, shared by its lanes; and `INFO`.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant as Moment, SystemTime, UNIX_EPOCH};
 
 use blueprint::NodeId;
+use node::Door;
 
 use super::cluster;
-use crate::addresses::Addresses;
+use crate::addresses::{Addresses, host_and_port};
 use crate::lane::Driver;
 
 /// What clients are told that they talk to: the version of Redis whose semantics these are.
@@ -19,6 +20,8 @@ pub(crate) struct House {
     pub(crate) addresses: Addresses,
     pub(crate) started: Moment,
     pub(crate) next_client: AtomicU64,
+    pub(crate) most_clients: u64,
+    /// From the moment they are let in.
     pub(crate) clients: AtomicU64,
     pub(crate) commands: AtomicU64,
     pub(crate) connections: AtomicU64,
@@ -26,23 +29,22 @@ pub(crate) struct House {
     pub(crate) moved: AtomicU64,
     /// Somebody asked for a shutdown: the main thread looks.
     pub(crate) shutdown: tokio::sync::Notify,
-    pub(crate) stopping: AtomicBool,
 }
 
 impl House {
-    pub(crate) fn new(me: NodeId, name: String, addresses: Addresses) -> Self {
+    pub(crate) fn new(me: NodeId, name: String, addresses: Addresses, most_clients: u64) -> Self {
         Self {
             me,
             name,
             addresses,
             started: Moment::now(),
             next_client: AtomicU64::new(1),
+            most_clients,
             clients: AtomicU64::new(0),
             commands: AtomicU64::new(0),
             connections: AtomicU64::new(0),
             moved: AtomicU64::new(0),
             shutdown: tokio::sync::Notify::new(),
-            stopping: AtomicBool::new(false),
         }
     }
 
@@ -52,10 +54,10 @@ impl House {
 }
 
 type Rows = Vec<(String, String)>;
-type Section = fn(&Driver) -> Rows;
+type Section = fn(&Driver, Door) -> Rows;
 
 /// Sections by name; none, `default`, `all` or `everything`: all of them.
-pub(super) fn info(driver: &Driver, wanted: &[String]) -> String {
+pub(super) fn info(driver: &Driver, door: Door, wanted: &[String]) -> String {
     let all = wanted.is_empty() || wanted.iter().any(|w| matches!(w.as_str(), "default" | "all" | "everything"));
     let sections: [(&str, Section); 7] = [
         ("Server", server),
@@ -63,8 +65,8 @@ pub(super) fn info(driver: &Driver, wanted: &[String]) -> String {
         ("Memory", memory),
         ("Stats", stats),
         ("Replication", replication),
-        ("Cluster", |_| vec![row("cluster_enabled", &1)]),
-        ("Keyspace", |_| Vec::new()),
+        ("Cluster", |_, door| vec![row("cluster_enabled", &u8::from(door == Door::Cluster))]),
+        ("Keyspace", |_, _| Vec::new()),
     ];
     let mut text = String::new();
     for (name, section) in sections {
@@ -73,7 +75,7 @@ pub(super) fn info(driver: &Driver, wanted: &[String]) -> String {
                 text.push_str("\r\n");
             }
             text.push_str(&format!("# {name}\r\n"));
-            for (key, value) in section(driver) {
+            for (key, value) in section(driver, door) {
                 text.push_str(&format!("{key}:{value}\r\n"));
             }
         }
@@ -85,32 +87,40 @@ fn row(key: &str, value: &(impl ToString + ?Sized)) -> (String, String) {
     (key.to_owned(), value.to_string())
 }
 
-fn server(driver: &Driver) -> Rows {
+fn server(driver: &Driver, door: Door) -> Rows {
     let house = &driver.hall.house;
     let uptime = house.started.elapsed().as_secs();
-    let port = crate::addresses::host_and_port(&house.addresses.cluster).1;
+    let (mode, address) = match door {
+        Door::Cluster => ("cluster", &house.addresses.cluster),
+        Door::Any => ("standalone", &house.addresses.any),
+    };
     let micros = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros());
     vec![
         row("redis_version", REDIS_VERSION),
-        row("redis_mode", "cluster"),
+        row("redis_mode", mode),
         row("godwit_version", env!("CARGO_PKG_VERSION")),
         row("godwit_node", &format!("{} {}", house.me, house.name)),
         row("os", std::env::consts::OS),
         row("arch_bits", &usize::BITS),
         row("process_id", &std::process::id()),
         row("run_id", &cluster::id(house.me)),
-        row("tcp_port", &port),
+        row("tcp_port", &host_and_port(address).1),
         row("server_time_usec", &micros),
         row("uptime_in_seconds", &uptime),
         row("uptime_in_days", &(uptime / 86_400)),
     ]
 }
 
-fn clients(driver: &Driver) -> Rows {
-    vec![row("connected_clients", &driver.hall.house.clients.load(Ordering::Relaxed)), row("blocked_clients", &0)]
+fn clients(driver: &Driver, _: Door) -> Rows {
+    let house = &driver.hall.house;
+    vec![
+        row("connected_clients", &house.clients.load(Ordering::Relaxed)),
+        row("maxclients", &house.most_clients),
+        row("blocked_clients", &0),
+    ]
 }
 
-fn memory(_: &Driver) -> Rows {
+fn memory(_: &Driver, _: Door) -> Rows {
     let bytes = resident_bytes();
     vec![
         row("used_memory", &bytes),
@@ -127,7 +137,7 @@ pub(crate) fn resident_bytes() -> u64 {
     pages * rustix::param::page_size() as u64
 }
 
-fn stats(driver: &Driver) -> Rows {
+fn stats(driver: &Driver, _: Door) -> Rows {
     let house = &driver.hall.house;
     vec![
         row("total_connections_received", &house.connections.load(Ordering::Relaxed)),
@@ -135,7 +145,7 @@ fn stats(driver: &Driver) -> Rows {
     ]
 }
 
-fn replication(driver: &Driver) -> Rows {
+fn replication(driver: &Driver, _: Door) -> Rows {
     let lane = driver.lane.borrow();
     let blueprint = lane.blueprint();
     let governments = || blueprint.buckets.values().filter_map(|bucket| bucket.government());

@@ -28,7 +28,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::sync::{Notify, oneshot};
-use tokio::task::spawn_local;
+use tokio::task::{spawn_local, yield_now};
 use tokio::time::sleep;
 use values::{Command, Reply};
 
@@ -91,14 +91,12 @@ impl Hall {
         let (connection, reader) = Connection::new(id, stream, door);
         let connection = Rc::new(connection);
         self.connections.borrow_mut().insert(id, Rc::clone(&connection));
-        self.house.clients.fetch_add(1, Ordering::Relaxed);
         (connection, reader)
     }
 
     fn leave(&self, connection: &Connection) {
         connection.close();
         self.connections.borrow_mut().remove(&connection.id);
-        self.house.clients.fetch_sub(1, Ordering::Relaxed);
     }
 
     pub(crate) fn is_anyone_waiting(&self, door: Door) -> bool {
@@ -192,6 +190,7 @@ impl Hall {
         let (Some(driver), connection) = (driver.this(), Rc::clone(connection)) else { return };
         spawn_local(async move {
             sleep(PAUSE).await;
+            driver.look_at_clock();
             let hall = &driver.hall;
             all.into_iter().for_each(|asked| hall.begin(&driver, &connection, asked));
             connection.order.borrow_mut().asked_again(slot, way(&driver));
@@ -285,8 +284,13 @@ fn way(driver: &Driver) -> Way {
     Way { epoch: driver.lane.borrow().blueprint().epoch, turns: driver.links.turns() }
 }
 
-/// One client, from its first byte to its last.
+/// One client that was let in, from its first byte to its last.
 pub(crate) async fn serve(driver: Rc<Driver>, stream: TcpStream, door: Door) {
+    attend(&driver, stream, door).await;
+    driver.hall.house.clients.fetch_sub(1, Ordering::Relaxed);
+}
+
+async fn attend(driver: &Rc<Driver>, stream: TcpStream, door: Door) {
     if stream.set_nodelay(true).and_then(|()| link::keep_alive(&stream, KEEPALIVE)).is_err() {
         return;
     }
@@ -298,8 +302,9 @@ pub(crate) async fn serve(driver: Rc<Driver>, stream: TcpStream, door: Door) {
             buffer.reserve(READ_AT_ONCE);
         }
         let has_room = driver.hall.bytes.get() < MOST_BYTES;
+        connection.paused.set(!connection.may_read());
         tokio::select! {
-            read = reader.read_buf(&mut buffer), if has_room && connection.may_read() => match read {
+            read = reader.read_buf(&mut buffer), if has_room && !connection.paused.get() => match read {
                 // It has said everything, and may still listen.
                 Ok(0) => {
                     connection.close_when_answered();
@@ -318,10 +323,11 @@ pub(crate) async fn serve(driver: Rc<Driver>, stream: TcpStream, door: Door) {
             }
             () = connection.nudged() => continue,
         }
+        let is_full = buffer.len() == buffer.capacity();
         driver.look_at_clock();
         loop {
             match parser.next(&mut buffer) {
-                Ok(Some(words)) if !words.is_empty() => talk::hear(&driver, &connection, words),
+                Ok(Some(words)) if !words.is_empty() => talk::hear(driver, &connection, words),
                 Ok(Some(_)) => {} // an empty line
                 Ok(None) => break,
                 Err(error) => {
@@ -336,6 +342,9 @@ pub(crate) async fn serve(driver: Rc<Driver>, stream: TcpStream, door: Door) {
             }
         }
         driver.wake();
+        if is_full {
+            yield_now().await; // there may be much more of it, and others have their turn
+        }
     }
     driver.hall.leave(&connection);
 }

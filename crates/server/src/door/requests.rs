@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use blueprint::Instant;
+use bytes::Bytes;
 use node::{Door, RequestId};
 use tokio::sync::oneshot;
 use values::{Command, Reply, Spread};
@@ -53,8 +54,9 @@ pub(crate) fn concern_of(command: &Command) -> Concern {
     }
 }
 
+/// What its words take, here and on a link: an empty one takes something too.
 fn bytes_of(command: &Command) -> usize {
-    command.words().iter().map(|word| word.len()).sum()
+    command.words().iter().map(|word| word.len() + size_of::<Bytes>()).sum()
 }
 
 pub(crate) struct Request {
@@ -123,7 +125,7 @@ mod tests {
 
     fn request() -> Request {
         let (answer, _) = oneshot::channel();
-        let command = Command::get(bytes::Bytes::from_static(b"k"));
+        let command = Command::get(Bytes::from_static(b"k"));
         Request { asker: Asker::Task(answer), command, door: Door::Any, until: Instant::ZERO }
     }
 
@@ -135,6 +137,17 @@ mod tests {
         let third = requests.put(request());
         assert!(third != first, "the same place, another number");
         assert!(requests.take(first).is_none() && requests.take(third).is_some() && requests.take(second).is_some());
+    }
+
+    #[test]
+    fn many_empty_words_are_a_large_request() {
+        let mut words = vec![Bytes::from_static(b"RPUSH"), Bytes::from_static(b"k")];
+        let concern =
+            |words: &[Bytes]| concern_of(&Command::parse(words.to_vec()).expect("it has a key and an element"));
+        words.push(Bytes::new());
+        assert!(matches!(concern(&words), Concern::Write { large: false, .. }));
+        words.resize(LARGE, Bytes::new());
+        assert!(matches!(concern(&words), Concern::Write { large: true, .. }));
     }
 
     #[test]

@@ -43,24 +43,27 @@ pub(super) fn answer(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
         "reset" => {
             connection.protocol.set(Protocol::Resp2);
             connection.name.borrow_mut().clear();
-            connection.readonly.set(false);
             connection.replies.set(Replies::On);
             Reply::Simple(Bytes::from_static(b"RESET"))
         }
-        "readonly" => set_readonly(connection, true),
-        "readwrite" => set_readonly(connection, false),
+        "readonly" | "readwrite" if connection.door == Door::Any => {
+            Reply::error("ERR This instance has cluster support disabled")
+        }
+        "readonly" | "readwrite" => Reply::Ok,
         "asking" => Reply::Ok,
         "time" => time(),
         "wait" => wait(driver, words),
         "info" => {
             let wanted: Vec<String> = words.iter().map(|w| String::from_utf8_lossy(w).to_lowercase()).collect();
-            Reply::Verbatim(info::info(driver, &wanted).into())
+            Reply::Verbatim(info::info(driver, connection.door, &wanted).into())
         }
-        "shutdown" => {
-            driver.hall.house.stopping.store(true, Ordering::Release);
-            driver.hall.house.shutdown.notify_one();
-            return None;
-        }
+        "shutdown" => match shutdown(words) {
+            Ok(()) => {
+                driver.hall.house.shutdown.notify_one();
+                return None;
+            }
+            Err(error) => error,
+        },
         "client|id" => Reply::Number(connection.id as i64),
         "client|getname" => match &*connection.name.borrow() {
             name if name.is_empty() => Reply::Nil,
@@ -83,7 +86,9 @@ pub(super) fn answer(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
                 return None;
             }
             b"SKIP" => {
-                connection.replies.set(Replies::SkipNext);
+                if connection.replies.get() != Replies::Off {
+                    connection.replies.set(Replies::SkipNext);
+                }
                 return None;
             }
             _ => Reply::error("ERR syntax error"),
@@ -92,7 +97,7 @@ pub(super) fn answer(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
             b"default" => Reply::Ok,
             _ => Reply::error("ERR no such keyspace, or none that clients can use yet: there is 'default'"),
         },
-        "config|get" => config_get(words),
+        "config|get" => config_get(driver, connection.door, words),
         "config|set" | "config|rewrite" => Reply::error(
             "ERR settings are given when a node starts: flags, environment or its file. See 'godwit serve --help'",
         ),
@@ -148,19 +153,12 @@ fn hello(connection: &Connection, words: &[Bytes]) -> Reply {
     ])
 }
 
-fn set_readonly(connection: &Connection, readonly: bool) -> Reply {
-    if connection.door == Door::Any {
-        return Reply::error("ERR This instance has cluster support disabled");
-    }
-    connection.readonly.set(readonly);
-    Reply::Ok
-}
-
 fn set_name(connection: &Connection, name: &Bytes) -> Reply {
     if name.iter().any(|byte| !(b'!'..=b'~').contains(byte)) {
         return Reply::error("ERR Client names cannot contain spaces, newlines or special characters.");
     }
-    *connection.name.borrow_mut() = name.clone();
+    // A copy: the words are part of all that was read with them.
+    *connection.name.borrow_mut() = Bytes::copy_from_slice(name);
     Reply::Ok
 }
 
@@ -170,14 +168,26 @@ fn set_info(connection: &Connection, what: &Bytes, value: &Bytes) -> Reply {
         return Reply::error_with(format!("ERR {what} cannot contain spaces, newlines or special characters."));
     }
     match what.to_ascii_uppercase().as_slice() {
-        b"LIB-NAME" => connection.library.borrow_mut().0 = value.clone(),
-        b"LIB-VER" => connection.library.borrow_mut().1 = value.clone(),
+        b"LIB-NAME" => connection.library.borrow_mut().0 = Bytes::copy_from_slice(value),
+        b"LIB-VER" => connection.library.borrow_mut().1 = Bytes::copy_from_slice(value),
         _ => {
             let what = String::from_utf8_lossy(what);
             return Reply::error_with(format!("ERR Unrecognized option '{what}'"));
         }
     }
     Reply::Ok
+}
+
+/// How careful and how patient it should be is not for a client to say: everything is written, and handed over, anyway.
+fn shutdown(words: &[Bytes]) -> Result<(), Reply> {
+    let is = |word: &Bytes, name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+    let has = |name: &str| words.iter().any(|word| is(word, name));
+    match words {
+        [abort] if is(abort, "ABORT") => Err(Reply::error("ERR No shutdown in progress.")),
+        _ if has("SAVE") && has("NOSAVE") => Err(Reply::error("ERR syntax error")),
+        _ if words.iter().all(|word| ["SAVE", "NOSAVE", "NOW", "FORCE"].iter().any(|name| is(word, name))) => Ok(()),
+        _ => Err(Reply::error("ERR syntax error")),
+    }
 }
 
 fn on_or_off(word: &[u8]) -> Option<bool> {
@@ -195,8 +205,11 @@ fn time() -> Reply {
 
 /// Every answered write is on all members already, so there is nothing to wait for.
 fn wait(driver: &Driver, words: &[Bytes]) -> Reply {
-    if words.iter().any(|word| values::parse_number(word).is_none()) {
-        return Reply::error("ERR value is not an integer or out of range");
+    match (values::parse_number(&words[0]), values::parse_number(&words[1])) {
+        (None, _) => return Reply::error("ERR value is not an integer or out of range"),
+        (_, None) => return Reply::error("ERR timeout is not an integer or out of range"),
+        (_, Some(..0)) => return Reply::error("ERR timeout is negative"),
+        (Some(_), Some(0..)) => {}
     }
     let lane = driver.lane.borrow();
     let governments = lane.blueprint().buckets.values().filter_map(|bucket| bucket.government());
@@ -205,7 +218,8 @@ fn wait(driver: &Driver, words: &[Bytes]) -> Reply {
 }
 
 /// What clients ask for when they start.
-fn config_get(patterns: &[Bytes]) -> Reply {
+fn config_get(driver: &Driver, door: Door, patterns: &[Bytes]) -> Reply {
+    let most_clients = driver.hall.house.most_clients.to_string();
     let settings = [
         ("save", ""),
         ("appendonly", "yes"),
@@ -215,10 +229,10 @@ fn config_get(patterns: &[Bytes]) -> Reply {
         ("databases", "1"),
         ("timeout", "0"),
         ("tcp-keepalive", "300"),
-        ("cluster-enabled", "yes"),
+        ("cluster-enabled", if door == Door::Cluster { "yes" } else { "no" }),
         ("cluster-require-full-coverage", "no"),
         ("proto-max-bulk-len", "536870912"),
-        ("maxclients", "10000"),
+        ("maxclients", &most_clients),
     ];
     let text = |text: &str| Reply::Value(Bytes::copy_from_slice(text.as_bytes()));
     let wanted =
@@ -243,9 +257,7 @@ pub(super) fn godwit(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
                 else {
                     continue;
                 };
-                let ranges: Vec<String> =
-                    bucket.slots.ranges().map(|(first, last)| format!("{}-{}", first.0, last.0)).collect();
-                let ranges = ranges.join(",");
+                let ranges = &bucket.slots;
                 let address = |node| Addresses::of(blueprint, node).map(|a| a.cluster).unwrap_or_default();
                 rows.push(text(format!("{} {} {ranges}", keyspace.name, address(government.primary.node))));
                 rows.extend(
@@ -263,4 +275,25 @@ pub(super) fn godwit(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
     };
     drop(lane);
     talk::say(driver, connection, reply);
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_name_holds_on_to_nothing_else() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let stream = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("it listens");
+        let (connection, _reader) = Connection::new(1, stream, Door::Any);
+        let read = Bytes::from(b"first and much more".to_vec());
+        assert_eq!(set_name(&connection, &read.slice(..5)), Reply::Ok);
+        for what in [&b"LIB-NAME"[..], b"LIB-VER"] {
+            assert_eq!(set_info(&connection, &Bytes::from_static(what), &read.slice(..5)), Reply::Ok);
+        }
+        assert_eq!(*connection.name.borrow(), "first");
+        assert!(read.is_unique(), "what was read can be given back");
+    }
 }

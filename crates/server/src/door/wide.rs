@@ -3,8 +3,9 @@
 
 use std::rc::Rc;
 
-use blueprint::Slot;
+use blueprint::{Slot, SlotSet};
 use bytes::Bytes;
+use node::Door;
 use tokio::task::spawn_local;
 use values::{Command, Cursor, Reply, Scan, Spread, failed_write};
 
@@ -32,13 +33,13 @@ pub(super) fn spread(driver: &Driver, connection: &Rc<Connection>, place: u64, s
 }
 
 pub(super) fn ask(driver: &Driver, connection: &Rc<Connection>, place: u64, command: Command) {
-    let me = connection.id;
+    let (me, door) = (connection.id, connection.door);
     answer_later(driver, connection, place, async move |driver| match command.name() {
-        "scan" => scan(&driver, &command).await,
-        "dbsize" => dbsize(&driver).await,
-        "keys" => keys(&driver, &command.words()[1]).await,
-        "flushall" | "flushdb" => flush(&driver).await,
-        "randomkey" => random_key(&driver).await,
+        "scan" => scan(&driver, &slots(&driver, door), &command).await,
+        "dbsize" => dbsize(&driver, &slots(&driver, door)).await,
+        "keys" => keys(&driver, &slots(&driver, door), &command.words()[1]).await,
+        "flushall" | "flushdb" => flush(&driver, &slots(&driver, door), &command).await,
+        "randomkey" => random_key(&driver, &slots(&driver, door)).await,
         "cluster|getkeysinslot" => match cluster::keys_asked(&command) {
             Ok((slot, count)) => keys_in_slot(&driver, slot, count).await,
             Err(error) => error,
@@ -109,32 +110,42 @@ fn first_error(replies: &[Reply]) -> Option<Reply> {
     replies.iter().find(|reply| reply.is_error()).cloned()
 }
 
-fn slots() -> impl Iterator<Item = Slot> {
-    (0..Slot::COUNT).map(Slot)
+/// Which are meant by "all". Clients of Redis Cluster ask every node and put the answers together.
+fn slots(driver: &Driver, door: Door) -> SlotSet {
+    match door {
+        Door::Any => SlotSet::all(),
+        Door::Cluster => cluster::led(driver.lane.borrow().blueprint()).remove(&driver.me).unwrap_or_default(),
+    }
 }
 
-async fn counts(driver: &Rc<Driver>) -> Result<Vec<(Slot, i64)>, Reply> {
-    let replies = ask_all(driver, slots().map(Command::count_slot).collect()).await;
+async fn counts(driver: &Rc<Driver>, slots: &SlotSet) -> Result<Vec<(Slot, i64)>, Reply> {
+    let replies = ask_all(driver, slots.iter().map(Command::count_slot).collect()).await;
     match first_error(&replies) {
         Some(error) => Err(error),
-        None => Ok(slots()
+        None => Ok(slots
+            .iter()
             .zip(replies.iter().map(|reply| if let Reply::Number(count) = reply { *count } else { 0 }))
             .collect()),
     }
 }
 
-async fn dbsize(driver: &Rc<Driver>) -> Reply {
-    match counts(driver).await {
+async fn dbsize(driver: &Rc<Driver>, slots: &SlotSet) -> Reply {
+    match counts(driver, slots).await {
         Ok(counts) => Reply::Number(counts.iter().map(|(_, count)| count).sum()),
         Err(error) => error,
     }
 }
 
-async fn flush(driver: &Rc<Driver>) -> Reply {
+async fn flush(driver: &Rc<Driver>, slots: &SlotSet, command: &Command) -> Reply {
+    match talk::arguments(command) {
+        [] => {}
+        [how] if how.eq_ignore_ascii_case(b"SYNC") || how.eq_ignore_ascii_case(b"ASYNC") => {}
+        _ => return Reply::error("ERR syntax error"),
+    }
     if driver.hall.refusing.get() {
         return talk::disk_full();
     }
-    let counts = match counts(driver).await {
+    let counts = match counts(driver, slots).await {
         Ok(counts) => counts,
         Err(error) => return error,
     };
@@ -143,14 +154,14 @@ async fn flush(driver: &Rc<Driver>) -> Reply {
     failed_write(&replies).unwrap_or(Reply::Ok)
 }
 
-async fn keys(driver: &Rc<Driver>, pattern: &Bytes) -> Reply {
-    let commands = slots().map(|slot| Command::keys_of_slot(slot, pattern.clone())).collect();
+async fn keys(driver: &Rc<Driver>, slots: &SlotSet, pattern: &Bytes) -> Reply {
+    let commands = slots.iter().map(|slot| Command::keys_of_slot(slot, pattern.clone())).collect();
     let replies = ask_all(driver, commands).await;
     first_error(&replies).unwrap_or_else(|| Reply::Array(replies.into_iter().flat_map(items).collect()))
 }
 
-async fn random_key(driver: &Rc<Driver>) -> Reply {
-    let counts = match counts(driver).await {
+async fn random_key(driver: &Rc<Driver>, slots: &SlotSet) -> Reply {
+    let counts = match counts(driver, slots).await {
         Ok(counts) => counts,
         Err(error) => return error,
     };
@@ -171,31 +182,44 @@ async fn random_key(driver: &Rc<Driver>) -> Reply {
 }
 
 /// Slot by slot, several at a time where they are empty.
-async fn scan(driver: &Rc<Driver>, command: &Command) -> Reply {
+async fn scan(driver: &Rc<Driver>, slots: &SlotSet, command: &Command) -> Reply {
     let scan = match Scan::parse(command) {
         Ok(scan) => scan,
         Err(error) => return error,
     };
     let (mut cursor, mut found) = (scan.cursor, Vec::new());
-    for _ in 0..MOST_SLOTS / AT_ONCE {
-        let last = usize::from(cursor.slot.0) + AT_ONCE;
-        let range = (usize::from(cursor.slot.0)..last.min(Slot::COUNT.into())).map(|slot| Slot(slot as u16));
-        let part = |slot: Slot| scan.within(slot, if slot == cursor.slot { cursor.place } else { 0 }, scan.count);
-        let commands: Vec<Command> = range.clone().map(part).collect();
+    let ahead: Vec<Slot> = slots.iter().filter(|slot| *slot >= cursor.slot).take(MOST_SLOTS).collect();
+    let (mut passed, mut width) = (0, 1);
+    while passed < ahead.len() {
+        let asked = &ahead[passed..ahead.len().min(passed + width)];
+        let place_in = |slot: Slot| if slot == scan.cursor.slot { scan.cursor.place } else { 0 };
+        let commands = asked.iter().map(|slot| scan.within(*slot, place_in(*slot), scan.count)).collect();
         let replies = ask_all(driver, commands).await;
         if let Some(error) = first_error(&replies) {
             return error;
         }
-        for (slot, reply) in range.zip(replies) {
+        for (slot, reply) in asked.iter().zip(replies) {
             let Some((place, keys)) = scanned(reply) else { continue };
             found.extend(keys);
-            cursor = Cursor::next(slot, place);
-            if found.len() as u64 >= scan.count || cursor == Cursor::START || place != 0 {
+            cursor = Cursor::next(*slot, place);
+            if found.len() as u64 >= scan.count || place != 0 {
                 return Reply::Array(vec![Reply::Value(cursor.to_bytes()), Reply::Array(found)]);
             }
         }
+        passed += asked.len();
+        width = next_width(width, passed, found.len(), scan.count);
+    }
+    if ahead.len() < MOST_SLOTS {
+        cursor = Cursor::START;
     }
     Reply::Array(vec![Reply::Value(cursor.to_bytes()), Reply::Array(found)])
+}
+
+/// How many slots to ask next: what is found beyond `count` was found in vain.
+fn next_width(width: usize, passed: usize, found: usize, count: u64) -> usize {
+    let missing = usize::try_from(count).unwrap_or(usize::MAX).saturating_sub(found);
+    let next = if found == 0 { 2 * width } else { missing.saturating_mul(passed).div_ceil(found) };
+    next.clamp(1, AT_ONCE)
 }
 
 /// Where to go on, and the keys, of what one slot answers to a scan.
@@ -212,4 +236,18 @@ fn scanned(reply: Reply) -> Option<(u32, Vec<Reply>)> {
 
 fn items(reply: Reply) -> Vec<Reply> {
     if let Reply::Array(items) = reply { items } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scan_asks_for_little_more_than_it_needs() {
+        assert_eq!(next_width(1, 1, 0, 10), 2, "twice as many while all are empty");
+        assert_eq!(next_width(AT_ONCE, 600, 0, 10), AT_ONCE, "never more than this");
+        assert_eq!(next_width(1, 1, 60, 1000), 16, "as many as will do if they are like those before");
+        assert_eq!(next_width(8, 15, 9, 10), 2);
+        assert_eq!(next_width(1, 1, 1, u64::MAX), AT_ONCE);
+    }
 }

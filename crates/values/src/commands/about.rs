@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::help;
 use super::options::is;
 use crate::row::{Group, Outcome, Positions, Row, flag, named, rows};
 use crate::{Command, Reply, errors, glob};
@@ -82,7 +83,7 @@ pub(super) fn getkeys(words: &[Bytes]) -> Outcome {
 }
 
 pub(super) fn help(_: &[Bytes]) -> Outcome {
-    let lines = [
+    help::lines(&[
         "COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "(no subcommand)",
         "    All commands, with their flags and the places of their keys.",
@@ -98,8 +99,7 @@ pub(super) fn help(_: &[Bytes]) -> Outcome {
         "    The names of commands.",
         "HELP",
         "    These lines.",
-    ];
-    Ok(Reply::Array(lines.iter().map(|line| simple(line)).collect()))
+    ])
 }
 
 fn simple(text: &'static str) -> Reply {

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 
-use super::{SERIES, about, rows};
+use super::{SERIES, about, help, rows};
 use crate::row::Group::{Cluster, Connection, Generic, Server};
 use crate::row::Handler::{Door, Plain};
 use crate::row::flag::{
@@ -27,7 +27,7 @@ pub(crate) const ROWS: &[Row] = rows! {
     (259, "auth", -2, GREETS, NONE, Connection, "1.0.0", Door, "Says who one is."),
     (260, "client", -2, CONTAINER, NONE, Connection, "2.4.0", Door, "About connections."),
     (261, "client|getname", 2, OWN | CONNECTION, NONE, Connection, "2.6.9", Door, "The name of this connection."),
-    (262, "client|help", 2, ALWAYS | CONNECTION, NONE, Connection, "5.0.0", Door, "What CLIENT can do."),
+    (262, "client|help", 2, ALWAYS | CONNECTION, NONE, Connection, "5.0.0", Plain(help::client), "What CLIENT can do."),
     (263, "client|id", 2, OWN | CONNECTION, NONE, Connection, "5.0.0", Door, "The number of this connection."),
     (264, "client|info", 2, OWN | CONNECTION, NONE, Connection, "6.2.0", Door, "About this connection."),
     (265, "client|kill", -3, RULES | CONNECTION, NONE, Connection, "2.4.0", Door, "Closes connections."),
@@ -47,7 +47,7 @@ pub(crate) const ROWS: &[Row] = rows! {
     (279, "info", -1, ALWAYS | DANGEROUS, NONE, Server, "1.0.0", Door, "About this node, in text."),
     (280, "config", -2, CONTAINER, NONE, Server, "2.0.0", Door, "About settings."),
     (281, "config|get", -3, RULES, NONE, Server, "2.0.0", Door, "Settings."),
-    (282, "config|help", 2, ALWAYS, NONE, Server, "5.0.0", Door, "What CONFIG can do."),
+    (282, "config|help", 2, ALWAYS, NONE, Server, "5.0.0", Plain(help::config), "What CONFIG can do."),
     (283, "config|resetstat", 2, RULES, NONE, Server, "2.0.0", Door, "Counts from zero again."),
     (284, "config|rewrite", 2, RULES, NONE, Server, "2.8.0", Door, "Writes settings down."),
     (285, "config|set", -4, RULES, NONE, Server, "2.0.0", Door, "Changes settings."),
@@ -60,7 +60,7 @@ pub(crate) const ROWS: &[Row] = rows! {
     (292, "cluster|info", 2, STALE, NONE, Cluster, "3.0.0", Door, "How the cluster is, in text."),
     (293, "cluster|countkeysinslot", 3, STALE, NONE, Cluster, "3.0.0", Door, "How many keys a slot has."),
     (294, "cluster|getkeysinslot", 4, STALE, NONE, Cluster, "3.0.0", Door, "Some keys of a slot."),
-    (295, "cluster|help", 2, ALWAYS, NONE, Cluster, "5.0.0", Door, "What CLUSTER can say."),
+    (295, "cluster|help", 2, ALWAYS, NONE, Cluster, "5.0.0", Plain(help::cluster), "What CLUSTER can say."),
     (296, "cluster|replicas", 3, ADMIN | STALE, NONE, Cluster, "5.0.0", Door, "The secondaries of a node."),
     (297, "readonly", 1, ALWAYS | FAST | CONNECTION, NONE, Cluster, "3.0.0", Door, "Lets this connection read from secondaries."),
     (298, "readwrite", 1, ALWAYS | FAST | CONNECTION, NONE, Cluster, "3.0.0", Door, "Undoes READONLY."),

@@ -8,6 +8,7 @@ mod door;
 mod expiry;
 mod float;
 mod generic;
+mod help;
 mod lcs;
 mod lists;
 mod object;

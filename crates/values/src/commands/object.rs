@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::rows;
+use super::{help, rows};
 use crate::Reply;
 use crate::keys::{Value, View};
 use crate::number::parse_number;
@@ -19,7 +19,7 @@ pub(crate) const ROWS: &[Row] = rows! {
     (98, "object|freq", 3, READS, KEY, Generic, "4.0.0", Read(freq), "How often a key is used: not followed."),
     (99, "object|idletime", 3, READS, KEY, Generic, "2.2.3", Read(idletime), "Seconds since a key was used: not followed, 0."),
     (100, "object|refcount", 3, READS, KEY, Generic, "2.2.3", Read(refcount), "How many share a value."),
-    (101, "object|help", 2, LOADING | STALE | KEYSPACE, Positions::None, Generic, "6.2.0", Plain(help), "What OBJECT can say."),
+    (101, "object|help", 2, LOADING | STALE | KEYSPACE, Positions::None, Generic, "6.2.0", Plain(object_help), "What OBJECT can say."),
 };
 
 /// The longest string that Redis keeps in one piece with its header.
@@ -63,8 +63,8 @@ fn of(view: &View<'_>, words: &[Bytes], tell: impl Fn(&Value) -> Reply) -> Reply
     view.keys.get(&words[2]).map_or(Reply::Nil, |held| tell(&held.value))
 }
 
-fn help(_: &[Bytes]) -> Outcome {
-    let lines = [
+fn object_help(_: &[Bytes]) -> Outcome {
+    help::lines(&[
         "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "ENCODING <key>",
         "    How the value is kept.",
@@ -76,6 +76,5 @@ fn help(_: &[Bytes]) -> Outcome {
         "    How many share the value.",
         "HELP",
         "    These lines.",
-    ];
-    Ok(Reply::Array(lines.iter().map(|line| Reply::Simple(Bytes::from_static(line.as_bytes()))).collect()))
+    ])
 }

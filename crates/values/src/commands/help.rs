@@ -1,0 +1,91 @@
+//! What `CLIENT`, `CONFIG` and `CLUSTER` can do here: only what is there.
+
+use bytes::Bytes;
+
+use crate::Reply;
+use crate::row::Outcome;
+
+pub(super) fn client(_: &[Bytes]) -> Outcome {
+    lines(&[
+        "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "GETNAME",
+        "    The name of this connection.",
+        "ID",
+        "    The number of this connection.",
+        "INFO",
+        "    About this connection.",
+        "KEYSPACE <name>",
+        "    Works in another keyspace. There is 'default'.",
+        "KILL <ip:port>",
+        "    Closes the connection from there.",
+        "KILL <option> <value> [<option> <value> [...]]",
+        "    Closes all connections that fit all options:",
+        "    * ADDR <ip:port>",
+        "      It comes from there.",
+        "    * ID <client-id>",
+        "      It has this number.",
+        "    * LADDR <ip:port>",
+        "      It goes to there.",
+        "    * SKIPME (YES|NO)",
+        "      Whether this one is left out: yes, if nothing is said.",
+        "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+        "      It is of this kind: all are normal.",
+        "LIST [TYPE (NORMAL|MASTER|REPLICA|PUBSUB)|ID <client-id> [<client-id> ...]]",
+        "    Connections, of one kind or with these numbers.",
+        "NO-EVICT (ON|OFF)",
+        "    Changes nothing: no connection is closed to save memory.",
+        "NO-TOUCH (ON|OFF)",
+        "    Changes nothing: use is not followed.",
+        "REPLY (ON|OFF|SKIP)",
+        "    Whether requests are answered, or the next one is.",
+        "SETINFO (LIB-NAME|LIB-VER) <value>",
+        "    Says which library this is.",
+        "SETNAME <name>",
+        "    Names this connection.",
+        "HELP",
+        "    These lines.",
+    ])
+}
+
+pub(super) fn config(_: &[Bytes]) -> Outcome {
+    lines(&[
+        "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "GET <pattern> [<pattern> ...]",
+        "    Settings whose names match. They are given when a node starts.",
+        "RESETSTAT",
+        "    Counts from zero again.",
+        "HELP",
+        "    These lines.",
+    ])
+}
+
+pub(super) fn cluster(_: &[Bytes]) -> Outcome {
+    lines(&[
+        "CLUSTER <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "COUNTKEYSINSLOT <slot>",
+        "    How many keys a slot has, wherever it is.",
+        "GETKEYSINSLOT <slot> <count>",
+        "    Some keys of a slot, wherever it is.",
+        "INFO",
+        "    How the cluster is.",
+        "KEYSLOT <key>",
+        "    The slot of a key.",
+        "MYID",
+        "    The id of this node.",
+        "NODES",
+        "    All nodes, one in a line:",
+        "    <id> <ip:port> <flags> <master> <pings> <pongs> <epoch> <link> <slot> ...",
+        "REPLICAS <node-id>",
+        "    None: every node is a master, and SLOTS names the replicas of each range.",
+        "SHARDS",
+        "    Who has which slots, and how they are.",
+        "SLOTS",
+        "    Who has which slots: first, last, the primary and its secondaries.",
+        "HELP",
+        "    These lines.",
+    ])
+}
+
+pub(super) fn lines(lines: &[&'static str]) -> Outcome {
+    Ok(Reply::Array(lines.iter().map(|line| Reply::Simple(Bytes::from_static(line.as_bytes()))).collect()))
+}
