@@ -113,12 +113,12 @@ impl Driver {
             match letter {
                 Letter::Input(input) => driver.step(input),
                 Letter::Peer { from, stream, rest } => driver.take_peer(from, stream, rest),
-                Letter::Client { stream, door } if !driver.stopping.get() => {
-                    if let Ok(stream) = TcpStream::from_std(stream) {
+                Letter::Client { stream, door } => match TcpStream::from_std(stream) {
+                    Ok(stream) if !driver.stopping.get() => {
                         spawn_local(door::serve(Rc::clone(&driver), stream, door));
                     }
-                }
-                Letter::Client { .. } => {}
+                    _ => driver.hall.let_out(),
+                },
                 Letter::Look(question) => question(&driver),
                 Letter::Stop => {
                     driver.stopping.set(true);

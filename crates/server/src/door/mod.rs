@@ -99,6 +99,11 @@ impl Hall {
         self.connections.borrow_mut().remove(&connection.id);
     }
 
+    /// Somebody who was let in is gone.
+    pub(crate) fn let_out(&self) {
+        self.house.clients.fetch_sub(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn is_anyone_waiting(&self, door: Door) -> bool {
         self.connections.borrow().values().any(|connection| connection.door == door && !connection.is_idle())
     }
@@ -287,7 +292,7 @@ fn way(driver: &Driver) -> Way {
 /// One client that was let in, from its first byte to its last.
 pub(crate) async fn serve(driver: Rc<Driver>, stream: TcpStream, door: Door) {
     attend(&driver, stream, door).await;
-    driver.hall.house.clients.fetch_sub(1, Ordering::Relaxed);
+    driver.hall.let_out();
 }
 
 async fn attend(driver: &Rc<Driver>, stream: TcpStream, door: Door) {
