@@ -1,7 +1,7 @@
 //! A cluster on this machine: real nodes, each a process with a data directory of its own.
 
 use std::fs::{self, File};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, ExitCode, Stdio};
@@ -278,10 +278,12 @@ impl Running {
 
     /// Until its HTTP answers, or it has ended and its log says why.
     fn wait_for(&self, data: &Path, number: u16) -> Result<()> {
-        let http = format!("127.0.0.1:{}", Ports::at(self.base_port, number).http);
+        let Ports { http, any, .. } = Ports::at(self.base_port, number);
+        let http = format!("127.0.0.1:{http}");
+        let is_open = || TcpStream::connect(("127.0.0.1", any)).is_ok(); // it lets nobody in before it knows who leads
         let member = self.nodes.iter().find(|m| m.number == number).context("it was started")?;
         let begun = Instant::now();
-        while !matches!(exchange(&http, "GET", "/healthz", ""), Ok((200, _))) {
+        while !matches!(exchange(&http, "GET", "/healthz", ""), Ok((200, _))) || !is_open() {
             let ended = pid(member.pid)
                 .is_none_or(|pid| matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(Some(_))))
                 || !member.is_alive();

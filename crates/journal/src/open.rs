@@ -56,8 +56,8 @@ impl Options {
 
     pub fn new(boot_id: &str) -> Self {
         Self {
-            segment_bytes: 64 << 20,
-            segments: 4,
+            segment_bytes: 16 << 20,
+            segments: 8,
             sync_within: Duration::from_secs(1),
             census_every: 1 << 20,
             rewrite_bytes: 1 << 20,

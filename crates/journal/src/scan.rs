@@ -99,8 +99,9 @@ pub(crate) fn scan(
     let total: u64 = reader.segments.iter().map(|segment| segment.size).sum();
     let mut done = Progress { segments_read: 0, segments: reader.segments.len() as u64, bytes_read: 0, bytes: total };
     progress(done);
+    let mut bytes = Vec::new(); // one for all: to get so much memory again and again takes longer than to read into it
     for at in 0..reader.segments.len() {
-        let goes_on = reader.read_segment(at);
+        let goes_on = reader.read_segment(at, &mut bytes);
         done.segments_read += 1;
         done.bytes_read += reader.segments[at].size;
         progress(done);
@@ -230,7 +231,7 @@ impl Reader {
     }
 
     /// Says whether the journal goes on behind it.
-    fn read_segment(&mut self, at: usize) -> bool {
+    fn read_segment(&mut self, at: usize, bytes: &mut Vec<u8>) -> bool {
         self.read = at + 1;
         let head = self.segments[at].head.clone();
         if at == 0 && head.ordinal > self.oldest && self.find_highest_mark(0, &[]) == 0 {
@@ -247,7 +248,8 @@ impl Reader {
         self.next = head.first;
         self.recovery.ended = false;
         self.synced = self.synced.max(head.synced);
-        let (bytes, unreadable) = read_all(&*self.segments[at].file, self.segments[at].size);
+        let unreadable = read_into(&*self.segments[at].file, self.segments[at].size, bytes);
+        let bytes = &bytes[..];
         if !unreadable.is_empty() {
             let blocks = unreadable.len() as u64;
             self.notes.push(Note::Unreadable { file: self.segments[at].name.clone(), blocks });
@@ -255,7 +257,7 @@ impl Reader {
         self.segments[at].unreadable.clone_from(&unreadable);
         let is_hidden =
             |from: usize, to: usize| unreadable.range((from / BLOCK) as u64..=(to / BLOCK) as u64).next().is_some();
-        let (found, limit) = (parse(self.salt, &bytes, &head, self.limits[at]), self.limits[at]);
+        let (found, limit) = (parse(self.salt, bytes, &head, self.limits[at]), self.limits[at]);
         for (i, frame) in found.iter().enumerate() {
             let sequence = frame.head.sequence;
             let (rest, dropped) = (&found[i..], (found.len() - i) as u64);
@@ -268,7 +270,7 @@ impl Reader {
             if !frame.intact && !self.skip(at, sequence, is_hidden(frame.at, end - 1), dropped - 1, rest) {
                 return false;
             }
-            self.take(frame, &bytes, head.ordinal);
+            self.take(frame, bytes, head.ordinal);
             let segment = &mut self.segments[at];
             segment.end = end as u64;
             (segment.last, segment.frames) = (sequence, segment.frames + 1);
@@ -323,8 +325,9 @@ impl Reader {
     fn find_highest_mark(&self, from: usize, rest: &[Found]) -> u64 {
         let known = self.newest.map_or(0, |newest| newest.synced).max(self.synced);
         let mut mark = rest.iter().map(|frame| frame.head.synced).fold(known, u64::max);
+        let mut bytes = Vec::new();
         for (segment, limit) in self.segments[from..].iter().zip(&self.limits[from..]) {
-            let (bytes, _) = read_all(&*segment.file, segment.size);
+            read_into(&*segment.file, segment.size, &mut bytes);
             let found = parse(self.salt, &bytes, &segment.head, *limit);
             mark = found.iter().map(|frame| frame.head.synced).fold(mark.max(segment.head.synced), u64::max);
         }
@@ -548,12 +551,18 @@ fn read_newest(disk: &dyn Disk) -> Option<Newest> {
 /// The size of what a disk loses at once.
 const BLOCK: usize = 4096;
 
-/// Blocks that the disk does not give back read as zeros, and are named.
 fn read_all(file: &dyn DiskFile, size: u64) -> (Vec<u8>, BTreeSet<u64>) {
-    let mut bytes = vec![0; size as usize];
+    let mut bytes = Vec::new();
+    let unreadable = read_into(file, size, &mut bytes);
+    (bytes, unreadable)
+}
+
+/// Blocks that the disk does not give back read as zeros, and are named.
+fn read_into(file: &dyn DiskFile, size: u64, bytes: &mut Vec<u8>) -> BTreeSet<u64> {
+    bytes.resize(size as usize, 0);
     let mut unreadable = BTreeSet::new();
-    if file.read_at(0, &mut bytes).is_ok() {
-        return (bytes, unreadable);
+    if file.read_at(0, bytes).is_ok() {
+        return unreadable;
     }
     for (i, block) in bytes.chunks_mut(BLOCK).enumerate() {
         if file.read_at((i * BLOCK) as u64, block).is_err() {
@@ -561,7 +570,7 @@ fn read_all(file: &dyn DiskFile, size: u64) -> (Vec<u8>, BTreeSet<u64>) {
             unreadable.insert(i as u64);
         }
     }
-    (bytes, unreadable)
+    unreadable
 }
 
 /// Writes the end of the journal once more and syncs it. What was read may be known to the operating system only; and after a

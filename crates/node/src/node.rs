@@ -58,7 +58,8 @@ impl Default for Config {
 impl Config {
     pub(crate) fn coordinator_of(&self, node: NodeId) -> coordinator::Config {
         let defaults = coordinator::Config::of(CoordinatorId(node.0));
-        coordinator::Config { period: self.round, patience: self.silence, ..defaults }
+        let late = defaults.late.min(self.silence.saturating_sub(2 * self.round));
+        coordinator::Config { period: self.round, patience: self.silence, late, ..defaults }
     }
 
     /// What a set of numbers must satisfy; the text says which one to change.

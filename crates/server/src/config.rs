@@ -68,7 +68,7 @@ impl Default for Config {
             lanes: 1,
             start: Start::Again,
             voters: 3,
-            segment_mib: 64,
+            segment_mib: 16,
             beacon_ms: 100,
             lease_ms: 400,
             silence_ms: 700,
@@ -119,7 +119,8 @@ impl Config {
             phaser,
             limits,
             silence: millis(self.silence_ms),
-            round: millis(self.silence_ms / 7),
+            // Each round wakes every node a few times, also when nothing happens.
+            round: millis(self.silence_ms * 2 / 7),
             // What finds no primary where it hopped to goes back to the door that it came in at: only there is known what else the client
             // asked. From node to node it could be overtaken: 1. SET k 1 hops to a node that is not primary yet, and hops on; 2. that
             // node becomes it; 3. SET k 2 comes, and is done; 4. SET k 1 comes back.

@@ -19,7 +19,7 @@ use tokio::time::{Duration, Instant as Moment, sleep_until};
 use crate::addresses::Addresses;
 use crate::clock;
 use crate::gate::{self, Host, Visitor};
-use crate::link::{Back, Caller, Links};
+use crate::link::{Back, Caller, Links, READ_AT_ONCE};
 use crate::post::{DeskLetter, Letter, Post};
 use crate::wire::{self, End, Frame, LONGEST_FRAME, LONGEST_GREETING};
 
@@ -302,9 +302,10 @@ impl Driver {
             let at = self.deadline.get();
             tokio::select! {
                 () = sleep_until(Moment::now() + clock::until(at).max(SHORTEST_SLEEP)) => {
-                    if clock::now() >= at {
-                        self.step(Input::Wake);
-                        self.settle();
+                    let now = clock::now();
+                    if now >= at {
+                        self.desk.borrow_mut().step(now, Input::Wake, &mut self.out.borrow_mut());
+                        self.settle(); // it knows now when it wants to be woken again
                     }
                 }
                 () = self.rearm.notified() => {}
@@ -410,6 +411,7 @@ async fn attend(
                 Err(error) => return tracing::warn!(%from, %error, "a peer was cut off"),
             }
         }
+        buffer.reserve(READ_AT_ONCE);
         match reader.read_buf(&mut buffer).await {
             Ok(0) | Err(_) => return,
             Ok(_) => {}

@@ -55,6 +55,7 @@ pub(crate) struct Driver {
     /// The last reading of the clock.
     now: Cell<Instant>,
     followed: Cell<Epoch>,
+    leaving: Cell<bool>,
     stopping: Cell<bool>,
 }
 
@@ -103,6 +104,7 @@ impl Driver {
             rearm: Notify::new(),
             now: Cell::new(clock::now()),
             followed: Cell::new(Epoch(0)),
+            leaving: Cell::new(false),
             stopping: Cell::new(false),
         });
         spawn_local(Rc::clone(&driver).keep_settling());
@@ -120,6 +122,7 @@ impl Driver {
                     _ => driver.hall.let_out(),
                 },
                 Letter::Look(question) => question(&driver),
+                Letter::Leave => driver.leaving.set(true),
                 Letter::Stop => {
                     driver.stopping.set(true);
                     driver.hall.close_all();
@@ -348,6 +351,12 @@ impl Driver {
     }
 
     fn hear(&self, from: NodeId, message: PeerMessage) {
+        if let PeerMessage::Bucket { bucket, .. } = &message
+            && self.leaving.get()
+            && !self.is_member(*bucket)
+        {
+            return;
+        }
         let input = Input::Peer { from, message };
         let Input::Peer { message, .. } = &input else { return };
         match message.station(self.post.lanes()) {
@@ -356,13 +365,20 @@ impl Driver {
         }
     }
 
+    fn is_member(&self, bucket: BucketId) -> bool {
+        let lane = self.lane.borrow();
+        let government = lane.blueprint().buckets.get(&bucket).and_then(|bucket| bucket.government());
+        government.is_some_and(|government| government.members().any(|member| member.node == self.me))
+    }
+
     async fn keep_time(self: Rc<Self>) {
         loop {
             let at = self.deadline.get();
             tokio::select! {
                 () = sleep_until(Moment::now() + clock::until(at).max(SHORTEST_SLEEP)) => {
-                    if clock::now() >= at {
-                        self.step(Input::Wake);
+                    let now = self.look_at_clock();
+                    if now >= at {
+                        self.lane.borrow_mut().step(now, Input::Wake, &mut self.out.borrow_mut());
                         self.settle(); // it knows now when it wants to be woken again
                     }
                 }

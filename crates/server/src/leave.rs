@@ -1,5 +1,6 @@
 //! A node that is asked to stop does not just stop: others would wait until it is missed. It hands over what it leads, and lets
-//! itself be dismissed where enough others are left; it stays a candidate there, and catches up by log when it is back.
+//! itself be dismissed where enough others are left. It keeps what it has, and catches up by log when it is back. Where it is a member
+//! no longer it hears nothing more: who answers is seated again, and would be missed when the process ends.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -27,6 +28,7 @@ const LAST_WORDS: Duration = Duration::from_secs(3);
 
 pub(crate) async fn leave(driver: &Rc<Driver>, say: &Rc<dyn Fn(String)>) {
     let (begun, mut asked) = (Moment::now(), None::<Moment>);
+    (0..driver.post.lanes()).for_each(|lane| driver.post.lane(lane, Letter::Leave));
     let mut told = usize::MAX;
     loop {
         let Ok(state) = driver.meta.read().await else {
@@ -46,6 +48,7 @@ pub(crate) async fn leave(driver: &Rc<Driver>, say: &Rc<dyn Fn(String)>) {
                 "leaving although {left} buckets still count on this node: they will miss it for a moment"
             ));
         }
+        // All at once: one after the other they would stand still for less, and clients for longer.
         if asked.is_none_or(|at| at.elapsed() > AGAIN) || led.is_empty() {
             asked = Some(Moment::now());
             for (bucket, to) in led {
@@ -53,14 +56,11 @@ pub(crate) async fn leave(driver: &Rc<Driver>, say: &Rc<dyn Fn(String)>) {
                 let station = Station::of_bucket(bucket, driver.post.lanes());
                 driver.post.input(station, Input::Mail { from: Station::Desk, mail: Mail::Order(order) });
             }
-            let dismissals: Vec<_> = followed
-                .into_iter()
-                .map(|command| {
-                    let meta = driver.meta.clone();
-                    spawn_local(async move { drop(meta.propose(command).await) })
-                })
-                .collect();
-            for dismissal in dismissals {
+            let propose = |command| {
+                let meta = driver.meta.clone();
+                spawn_local(async move { drop(meta.propose(command).await) })
+            };
+            for dismissal in followed.into_iter().map(propose).collect::<Vec<_>>() {
                 let _ended = dismissal.await;
             }
         }
@@ -115,7 +115,7 @@ fn followed(driver: &Driver, blueprint: &Blueprint) -> Vec<Command> {
         let government = bucket.government()?;
         let me = government.secondaries.iter().find(|m| m.node == driver.me)?;
         let spare = government.size() > usize::from(government.min_in_sync);
-        let change = Change::Dismiss { secondary: *me, fate: Fate::Stalled };
+        let change = Change::Dismiss { secondary: *me, fate: Fate::Leaves };
         spare.then_some(Command::Succeed { bucket: bucket.id, replaces: government.term, change })
     };
     blueprint.buckets.values().filter_map(dismissal).collect()

@@ -5,6 +5,7 @@
 //! come in through the `door`. The journal has a thread of its own, the meta group lives on the desk's.
 
 mod addresses;
+mod arrive;
 mod clock;
 mod config;
 mod data;

@@ -38,6 +38,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 const LARGE: usize = 16 << 10;
 /// A request that hops, or its answer, from here on.
 pub(crate) const LARGE_HOP: usize = 64 << 10;
+/// Room for what a peer says, before it is read.
+pub(crate) const READ_AT_ONCE: usize = 4 << 10;
 
 /// Who dials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -304,6 +306,7 @@ async fn pump(stream: TcpStream, to: NodeId, pipe: &Pipe, on_back: &Rc<dyn Fn(No
     let read = async {
         let mut buffer = BytesMut::new();
         loop {
+            buffer.reserve(READ_AT_ONCE);
             if reader.read_buf(&mut buffer).await? == 0 {
                 return Ok(());
             }

@@ -29,6 +29,8 @@ pub(crate) enum Letter {
     },
     /// Somebody wants to know something that only this thread knows.
     Look(Box<dyn FnOnce(&Driver) + Send>),
+    /// The node is about to end: its replicas hear nothing more, but for members.
+    Leave,
     /// Clients are told to go elsewhere; connections are closed.
     Stop,
 }

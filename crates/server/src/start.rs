@@ -18,6 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::sleep;
 
+use crate::arrive::Reserved;
 use crate::config::{Config, Start};
 use crate::data::{Data, DataError, random};
 use crate::desk::{self, Porter, Wires};
@@ -26,7 +27,7 @@ use crate::lane::{self, Parts};
 use crate::link::{self, Caller};
 use crate::post::{DeskLetter, Letter, Post};
 use crate::wire::{End, Welcome};
-use crate::{EXIT_BUG, clock, http, leave};
+use crate::{EXIT_BUG, arrive, clock, http, leave};
 
 /// Nodes that are started together need not come up in order.
 const SEEDS_PATIENCE: Duration = Duration::from_secs(5);
@@ -78,7 +79,10 @@ pub fn serve(config: Config, say: impl Fn(String) + 'static) -> Result<(), Serve
 }
 
 async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -> Result<(), ServeError> {
-    let [cluster, any, http, peers] = listeners(&config).await?;
+    let ports = config.ports;
+    let reserve = |port| Reserved::at(format!("{}:{port}", config.listen));
+    let (cluster, any) = (reserve(ports.cluster).await?, reserve(ports.any).await?);
+    let (http, peers) = (reserve(ports.http).await?.listen()?, reserve(ports.peers).await?.listen()?);
     let mut data = Data::open(&config.data, config.name.as_deref())?;
     let me = data.node();
     let (journal, recovered) = open_journal(&config, &data, &say)?;
@@ -128,12 +132,13 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
     let _first = desk_driver.set(Rc::clone(&driver));
 
     spawn_local(stay_known(config.clone(), data.identity.name.clone(), me, meta.clone()));
-    let doors = [(cluster, Door::Cluster), (any, Door::Any)]
-        .map(|(listener, door)| spawn_local(let_clients_in(listener, door, post.clone(), Arc::clone(&house))));
     spawn_local(http::serve(
         http,
         http::Office::new(post.clone(), meta.clone(), Arc::clone(&house), Arc::clone(&journal)),
     ));
+    arrive::until_oriented(me, &meta, &post).await;
+    let doors = [(cluster.listen()?, Door::Cluster), (any.listen()?, Door::Any)]
+        .map(|(listener, door)| spawn_local(let_clients_in(listener, door, post.clone(), Arc::clone(&house))));
     say(format!("{} ({me}) serves: {}", data.identity.name, config.addresses()));
 
     if until_stopped(&house).await? == Haste::HandOver {
@@ -158,23 +163,6 @@ impl Drop for Together {
             std::process::exit(EXIT_BUG);
         }
     }
-}
-
-async fn listeners(config: &Config) -> Result<[TcpListener; 4], ServeError> {
-    let ports = config.ports;
-    let mut bound = Vec::new();
-    for port in [ports.cluster, ports.any, ports.http, ports.peers] {
-        let address = format!("{}:{port}", config.listen);
-        bound.push(listen(&address).await?);
-    }
-    Ok(bound.try_into().expect("as many as there are ports"))
-}
-
-async fn listen(address: &str) -> Result<TcpListener, ServeError> {
-    TcpListener::bind(address).await.map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => ServeError::PortInUse { address: address.to_owned() },
-        _ => ServeError::Listen { address: address.to_owned(), error },
-    })
 }
 
 fn open_journal(

@@ -134,7 +134,8 @@ impl Cluster {
         let node = self.node(number);
         let is_up = || {
             assert!(node.is_alive(), "node {number} ended: {}", node.log());
-            http(&node.address(200), "GET", "/healthz", "").filter(|(code, _)| *code == 200)
+            http(&node.address(200), "GET", "/healthz", "").filter(|(code, _)| *code == 200)?;
+            TcpStream::connect(node.any()).ok() // it lets nobody in before it knows who leads
         };
         until(&format!("node {number} answers"), is_up, || self.describe());
     }
