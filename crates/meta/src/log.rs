@@ -5,7 +5,7 @@ use std::ops::{Bound, RangeBounds};
 
 use openraft::storage::{LogFlushed, RaftLogStorage};
 use openraft::{AnyError, EntryPayload, LogState, OptionalSend, RaftLogReader, StorageIOError};
-use redb::{ReadableDatabase, ReadableTable};
+use redb::{Durability, ReadableDatabase, ReadableTable};
 
 use crate::raft::{Entry, LogId, StorageError, Types, Vote};
 use crate::store::{Fault, LOG, RECORDS, Store, decode, encode, record};
@@ -16,13 +16,11 @@ const READ_BYTES: usize = 1 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct LogStore {
     store: Store,
-    /// What is known to be committed, as far as this process was told.
-    committed: Option<LogId>,
 }
 
 impl LogStore {
     pub(crate) fn new(store: Store) -> Self {
-        Self { store, committed: None }
+        Self { store }
     }
 
     async fn read(&self, from: Bound<u64>, to: Bound<u64>, bytes: usize) -> Result<Vec<Entry>, StorageError> {
@@ -94,16 +92,19 @@ impl RaftLogStorage<Types> for LogStore {
         get.map_err(|fault| StorageIOError::read_vote(because(&fault)).into())
     }
 
-    /// Only so that a node that starts again knows at once what it knew: it is written with what is appended next.
+    /// Only so that a node that starts again knows at once what it knew: not synced, as the next append does that.
     async fn save_committed(&mut self, committed: Option<LogId>) -> Result<(), StorageError> {
-        self.committed = committed;
-        Ok(())
+        let bytes = encode(&committed);
+        let put = self.store.run(move |database| {
+            let mut change = database.begin_write()?;
+            change.set_durability(Durability::None)?;
+            change.open_table(RECORDS)?.insert(record::COMMITTED, bytes.as_slice())?;
+            Ok(change.commit()?)
+        });
+        put.await.map_err(|fault| StorageIOError::write(because(&fault)).into())
     }
 
     async fn read_committed(&mut self) -> Result<Option<LogId>, StorageError> {
-        if self.committed.is_some() {
-            return Ok(self.committed);
-        }
         let get = self.store.get::<Option<LogId>>(record::COMMITTED).await;
         get.map(Option::flatten).map_err(|fault| StorageIOError::read(because(&fault)).into())
     }
@@ -120,12 +121,8 @@ impl RaftLogStorage<Types> for LogStore {
             }
             rows.push((entry.log_id.index, encode(&entry)));
         }
-        let committed = self.committed.map(|committed| encode(&Some(committed)));
         let write = self.store.run(move |database| {
             let change = database.begin_write()?;
-            if let Some(committed) = &committed {
-                change.open_table(RECORDS)?.insert(record::COMMITTED, committed.as_slice())?;
-            }
             let mut log = change.open_table(LOG)?;
             for (index, bytes) in &rows {
                 log.insert(index, bytes.as_slice())?;

@@ -77,6 +77,9 @@ impl Default for Config {
     }
 }
 
+/// Coordinators look around at least so often.
+const LONGEST_ROUND: Duration = Duration::from_millis(250);
+
 impl Ports {
     /// Above it there is no room for the others.
     pub const HIGHEST: u16 = u16::MAX - 300;
@@ -120,7 +123,7 @@ impl Config {
             limits,
             silence: millis(self.silence_ms),
             // Each round wakes every node a few times, also when nothing happens.
-            round: millis(self.silence_ms * 2 / 7),
+            round: millis(self.silence_ms * 2 / 7).min(LONGEST_ROUND),
             // What finds no primary where it hopped to goes back to the door that it came in at: only there is known what else the client
             // asked. From node to node it could be overtaken: 1. SET k 1 hops to a node that is not primary yet, and hops on; 2. that
             // node becomes it; 3. SET k 2 comes, and is done; 4. SET k 1 comes back.
@@ -155,6 +158,8 @@ mod tests {
         assert!(Config::default().machines().is_ok());
         let patient = Config { beacon_ms: 300, lease_ms: 1200, silence_ms: 2100, ..Config::default() };
         assert!(patient.machines().is_ok(), "{:?}", patient.machines());
+        let very = Config { silence_ms: 7000, ..Config::default() };
+        assert!(very.machines().is_ok(), "{:?}", very.machines());
         let bad = Config { lease_ms: 100, ..Config::default() };
         assert!(bad.machines().expect_err("a lease of one beacon").contains("beacon"));
     }
