@@ -39,7 +39,7 @@ fn known_by(until: &Until) -> &'static str {
         Until::HeardByMost { .. } => "is heard by most coordinators",
         Until::NameIsFree { .. } => "is free (",
         Until::SuccessorAnswers { among, .. } if among.is_empty() => "nobody else has it all",
-        Until::SuccessorAnswers { .. } => "answers and holds it: its primary",
+        Until::SuccessorAnswers { .. } => "is present, answers and holds it: its primary",
         Until::PrimaryHolds { .. } => "answers and holds it: until then",
         Until::Answers(_) => "answers, or has departed",
         Until::Seated { .. } => "has filled and seated",

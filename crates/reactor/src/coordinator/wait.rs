@@ -51,7 +51,7 @@ pub enum Until {
         node: NodeId,
         by: NodeId,
     },
-    /// The primary departed, and nobody who may succeed answers and holds the bucket.
+    /// The primary departed, and nobody who may succeed is present, answers and holds the bucket.
     SuccessorAnswers {
         primary: NodeId,
         among: Vec<NodeId>,
@@ -149,7 +149,7 @@ impl fmt::Display for Until {
                 write!(f, "its primary {primary}, which departed, is back: nobody else has it all")
             }
             Self::SuccessorAnswers { primary, among } => {
-                write!(f, "one of {} answers and holds it: its primary {primary} has departed", List(among))
+                write!(f, "one of {} is present, answers and holds it: its primary {primary} has departed", List(among))
             }
             Self::PrimaryHolds { primary, leaves } => {
                 write!(f, "its primary {primary} answers and holds it: until then {leaves} does not leave")

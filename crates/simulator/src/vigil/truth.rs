@@ -149,7 +149,9 @@ impl<C: Conduct> World<C> {
                 name.is_some_and(|name| blueprint.node_named(name).is_some_and(|n| n.id == *by))
             }
             Until::SuccessorAnswers { primary, among } => governed.is_some_and(|g| {
-                let able = g.secondaries.iter().chain(&g.heirs).filter(|m| among.contains(&m.node));
+                // Who answers here may have departed all the same: most coordinators do not hear it.
+                let is_able = |m: &&Member| among.contains(&m.node) && blueprint.is_present(m.node);
+                let able = g.secondaries.iter().chain(&g.heirs).filter(is_able);
                 g.primary.node == *primary && !blueprint.is_present(*primary) && !able.copied().any(holds_of)
             }),
             Until::PrimaryHolds { primary, .. } => {
