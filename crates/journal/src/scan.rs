@@ -241,9 +241,13 @@ impl Reader {
             return false;
         } else if at == 0 {
             self.last = head.follows;
-        } else if self.last < head.follows && !self.skip(at - 1, head.follows + 1, false, 0, &[]) {
-            self.read = at;
-            return false;
+        } else if self.last < head.follows {
+            let before = &self.segments[at - 1];
+            let is_hidden = before.unreadable.range(before.end / BLOCK as u64..).next().is_some();
+            if !self.skip(at - 1, head.follows + 1, is_hidden, 0, &[]) {
+                self.read = at;
+                return false;
+            }
         }
         self.next = head.first;
         self.recovery.ended = false;
@@ -279,8 +283,8 @@ impl Reader {
         let is_end = at + 1 == self.segments.len() && self.last < limit;
         let room = bytes.len().saturating_sub(end) as u64;
         let is_torn = room >= LEAST_ROOM && bytes[end..end + HEAD].iter().any(|byte| *byte != 0);
-        if is_end && room >= LEAST_ROOM && is_hidden(end, end) {
-            // Whether it was the end nobody knows any more.
+        if is_end && room >= LEAST_ROOM && (is_hidden(end, end) || is_torn && is_hidden(end, end + HEAD - 1)) {
+            // Whether it was the end nobody knows any more; or a head begins here, and ends where nothing can be read.
             self.skip(at, self.next + 1, true, 0, &[]);
         } else if is_end && (is_torn || found.is_empty()) {
             // Frames end with zeros in the place of the next head: this was the beginning of one more. A segment without any

@@ -67,6 +67,11 @@ impl Config {
         self.limits.check()?;
         self.directory.check()?;
         self.coordinator_of(NodeId(0)).check()?;
+        if self.silence < self.round * 5 / 2 {
+            return Err(
+                "silence must be at least two and a half rounds: a round that begins a little late must not count for nothing",
+            );
+        }
         if self.limits.grace < self.phaser.lease + self.phaser.margin {
             return Err("grace must be at least lease + margin: erasing a replica forgets what it granted");
         }

@@ -59,11 +59,14 @@ pub(crate) async fn until_oriented(me: NodeId, meta: &Embedded, post: &Post) {
     let begun = Moment::now();
     let Ok(Ok(state)) = timeout(PATIENCE, meta.read()).await else { return };
     let needed = leading(me, &state.blueprint);
-    for lane in 0..post.lanes() {
-        while begun.elapsed() < PATIENCE && !is_oriented(lane, state.blueprint.epoch, &needed, post).await {
-            sleep(PAUSE).await;
+    let oriented = async {
+        for lane in 0..post.lanes() {
+            while !is_oriented(lane, state.blueprint.epoch, &needed, post).await {
+                sleep(PAUSE).await;
+            }
         }
-    }
+    };
+    let _or_late = timeout(PATIENCE.saturating_sub(begun.elapsed()), oriented).await;
 }
 
 fn leading(me: NodeId, blueprint: &Blueprint) -> BTreeSet<NodeId> {
