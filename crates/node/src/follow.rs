@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use blueprint::{Birth, Blueprint, Breach, Bucket, BucketId, Conduct, Epoch, Instant};
+use blueprint::{Birth, Blueprint, Breach, Bucket, BucketId, Conduct, Epoch, Instant, Position};
 use phaser::{Fork, Founding, Image, Phaser, View};
 
 use crate::io::{BatchId, Mail, NodeRecord, Output, Station};
@@ -74,9 +74,10 @@ impl<C: Conduct> Lane<C> {
 
     pub(crate) fn found(&mut self, now: Instant, bucket: BucketId, founding: Founding, tables: Tables) {
         let seed = self.draw();
+        let origin = founding.base;
         let phaser = Phaser::found(self.config.phaser.clone(), founding, seed, now);
         self.lost.remove(&bucket);
-        self.take_in(bucket, Replica::new(phaser, tables, Some(self.open_batch()), now));
+        self.take_in(bucket, Replica::new(phaser, origin, tables, Some(self.open_batch()), now));
         if let Some((micros, at)) = self.wall {
             let micros = micros + now.since(at).as_micros() as u64;
             self.drive(now, bucket, phaser::Input::Wall { micros }, &mut Vec::new());
@@ -112,13 +113,19 @@ impl<C: Conduct> Lane<C> {
     }
 
     /// A Split was applied: the tables change hands, and the child's replica comes into being unless there is one.
-    pub(crate) fn on_fork(&mut self, now: Instant, parent: BucketId, fork: Fork, later: &mut Vec<FollowUp>) {
+    pub(crate) fn on_fork(
+        &mut self,
+        now: Instant,
+        parent: BucketId,
+        fork: Fork,
+        later: &mut Vec<FollowUp>,
+        out: &mut Vec<Output>,
+    ) {
         let Some(replica) = self.replicas.get_mut(&parent) else { return };
         let tables = replica.tables.fork::<C>(&fork.slots);
         let replica_epoch = replica.phaser.known_epoch();
         let child = fork.child;
-        let held = self.replicas.contains_key(&child) || self.aside.contains_key(&child);
-        if held && !C::breaks(Breach::ForkOverwritesReplica) {
+        if self.holds_child(now, &fork, out) && !C::breaks(Breach::ForkOverwritesReplica) {
             return later.push(FollowUp::Phaser(phaser::Input::Forked { child })); // a fork never replaces a replica
         }
         // Whether the child has a place here, and under which name, must be judged by a blueprint that is at least as new
@@ -134,14 +141,30 @@ impl<C: Conduct> Lane<C> {
         }
     }
 
+    /// Is there a replica of the child already? One that was made of another Split is not: every member lost that one (R10, level
+    /// `memory`), and ordered it again. It goes.
+    fn holds_child(&mut self, now: Instant, fork: &Fork, out: &mut Vec<Output>) -> bool {
+        let child = fork.child;
+        let live = self.replicas.get(&child).map(|replica| replica.origin);
+        let Some(origin) = live.or_else(|| self.aside.get(&child).map(|durable| durable.origin)) else { return false };
+        if origin == fork.at || origin == Position::default() {
+            return true; // forked here, or founded as a candidate
+        }
+        self.forking.remove(&child);
+        self.erase(now, child, out);
+        if self.aside.remove(&child).is_some() {
+            self.write(NodeRecord::Erase { bucket: child });
+        }
+        false
+    }
+
     fn decide_deferred(&mut self, now: Instant, out: &mut Vec<Output>) {
         let epoch = self.blueprint.epoch;
         let (ready, later) = std::mem::take(&mut self.deferred).into_iter().partition(|d| d.needs <= epoch);
         self.deferred = later;
         for Deferred { parent, fork, tables, .. } in ready {
             let child = fork.child;
-            let held = self.replicas.contains_key(&child) || self.aside.contains_key(&child);
-            if held || !self.make_child(now, parent, fork, tables) {
+            if self.holds_child(now, &fork, out) || !self.make_child(now, parent, fork, tables) {
                 self.drive(now, parent, phaser::Input::Forked { child }, out);
             }
         }

@@ -187,8 +187,9 @@ impl<C: Conduct> Lane<C> {
     fn take_up(&mut self, now: Instant, bucket: BucketId, durable: Durable) -> Outbox {
         let tables = Tables::recover(&durable);
         let (mut outbox, seed, config) = (Outbox::default(), self.draw(), self.config.phaser.clone());
+        let origin = durable.origin;
         let phaser = Phaser::recover(config, durable, &self.origins, seed, now, &mut outbox);
-        self.replicas.insert(bucket, Replica::new(phaser, tables, None, now));
+        self.replicas.insert(bucket, Replica::new(phaser, origin, tables, None, now));
         self.forget_glances();
         outbox
     }
@@ -347,7 +348,7 @@ impl<C: Conduct> Lane<C> {
             Out::Refuse { ticket, why } => self.on_refused(ticket, why, out),
             Out::Forward { ticket } => self.on_forward(ticket, later, out),
             Out::Uncertain { ticket } => self.on_uncertain(ticket, later, out),
-            Out::Fork(fork) => self.on_fork(now, bucket, fork, later),
+            Out::Fork(fork) => self.on_fork(now, bucket, fork, later, out),
             Out::Discard { slots } => replica.tables.discard(&slots),
             Out::Install { image } => replica.tables.install(&image),
             Out::SendImage { to, term, as_of, slots, bytes } => {

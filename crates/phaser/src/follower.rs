@@ -99,7 +99,12 @@ impl<C: Conduct> Phaser<C> {
     /// `previous`, or where matching would undo what is committed.
     fn match_log(&mut self, previous: Position, mut entries: Vec<Entry>, out: &mut Outbox) -> Result<Vec<Entry>, ()> {
         let base = self.log.base();
-        // Up to the base everything is committed, and so the same for every rightful primary.
+        let upto = entries.last().map_or(previous, |e| e.at).index;
+        // Up to the base everything is committed, and so the same for every rightful primary: unless every member lost the end of its
+        // log (R10, level `memory`). A frame that does not reach the base cannot tell, and nothing above it was compared in this term.
+        if upto < base.index && self.proven <= base.index {
+            return Err(());
+        }
         if previous.index < base.index {
             if entries.iter().any(|e| {
                 (e.at.index == base.index) != (e.at == base) || (e.at.index > base.index && e.at.term < base.term)
@@ -165,7 +170,8 @@ impl<C: Conduct> Phaser<C> {
         // A late or repeated Begin must not throw away what this replica has acknowledged, in this term, since; and a log
         // that holds the base needs no new beginning: the primary of this very term says that it is right. Who holds what was
         // refuted cannot have the Reign of this term, nor have acknowledged anything that was counted in it.
-        let is_refuted = refuted.is_some_and(|at| at.index <= self.commit && self.log.holds(at));
+        let is_refuted = refuted.is_some_and(|at| at.index <= self.commit && self.log.holds(at))
+            && !C::breaks(Breach::RefutedKeepsWhatItHas);
         if !is_refuted && (self.log.holds(base) || self.proven >= base.index) && base.index > Index(0) {
             self.drop_message(Dropped::OutdatedBegin, out);
             self.proven = self.proven.max(base.index.min(self.log.last().index));

@@ -310,7 +310,7 @@ impl<C: Conduct> Phaser<C> {
                 if upto > last {
                     return self.drop_message(Dropped::Malformed, out);
                 }
-                if peer.begin.is_some_and(|base| upto < base.index) {
+                if peer.begin.is_some_and(|base| upto < base.index || sent != Instant::ZERO) {
                     return; // said before it began anew
                 }
                 peer.begin = None;
@@ -386,6 +386,7 @@ impl<C: Conduct> Phaser<C> {
         let base = self.log.base();
         let commit = self.log.position(self.commit).expect("commit is in the log");
         let Role::Leading(leader) = &mut self.role else { unreachable!("only a primary is answered") };
+        let is_joint = leader.growth.joint() == Some(from);
         let Some(peer) = leader.peer(from) else { return };
         peer.progress = progress;
         // Only an answer to the present probe says anything new: a slow disk may answer several old ones at once.
@@ -401,21 +402,27 @@ impl<C: Conduct> Phaser<C> {
         if peer.begin.is_some() || old {
             return;
         }
-        let is_lost = known.index > base.index && !self.log.holds(known);
-        if is_lost && peer.part == Part::Candidate {
+        // Who counts already is never told to throw anything away.
+        let may_begin = peer.part == Part::Candidate && !is_joint;
+        let is_lost = known.index >= base.index && !self.log.holds(known);
+        if is_lost && may_begin {
             peer.begin_anew(commit, Some(known));
+            return;
+        }
+        let probed_at = peer.next.prev();
+        if known.index > probed_at && self.log.holds(known) {
+            peer.probe(known.index.next()); // its base is above all that the frame brought
             return;
         }
         if met {
             return;
         }
-        let probed_at = peer.next.prev();
         let meets = [last, known].into_iter().find(|at| self.log.holds(*at) && at.index < probed_at);
         if let Some(at) = meets {
             peer.probe(at.index.next());
         } else if probed_at > base.index && last.index >= base.index {
             peer.probe(base.index.next());
-        } else if peer.part == Part::Candidate {
+        } else if may_begin {
             peer.begin_anew(commit, None);
         }
     }

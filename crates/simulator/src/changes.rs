@@ -93,7 +93,7 @@ pub fn fault_name(fault: Fault) -> String {
     name
 }
 
-fn parse_fault(name: &str) -> Result<Fault, String> {
+pub fn parse_fault(name: &str) -> Result<Fault, String> {
     Fault::ALL.into_iter().find(|fault| fault_name(*fault) == name).ok_or_else(|| {
         let names: Vec<String> = Fault::ALL.into_iter().map(fault_name).collect();
         format!("there is no such fault; there are {}", names.join(", "))

@@ -1,10 +1,11 @@
 //! What must hold over the states of several nodes at once. Each checker is named; what clients saw is checked by the crate `history`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use blueprint::{
-    Birth, Blueprint, BucketId, Change, Command as Proposal, Conduct, Incarnation, Index, NodeId, Position, Slot, Term,
+    Birth, Blueprint, BucketId, Change, Command as Proposal, Conduct, Incarnation, Index, Member, NodeId, Position,
+    Slot, Term,
 };
 use node::Node;
 use phaser::{Entry, Payload};
@@ -19,6 +20,8 @@ use crate::world::{KEYSPACE, Verdict, World, fail};
 pub struct Checkers {
     /// The one true log of each bucket, as far as anybody has committed it.
     logs: BTreeMap<BucketId, Vec<Option<Committed>>>,
+    /// What every member lost, at level memory, when their operating systems restarted at once.
+    lost: BTreeMap<BucketId, Lost>,
     /// Up to where each replica was compared with it.
     compared: BTreeMap<(NodeId, BucketId), (Incarnation, Index)>,
     /// Which term each primary led at the last look.
@@ -45,6 +48,14 @@ struct Committed {
     child: Option<BucketId>,
 }
 
+#[derive(Debug, Default)]
+struct Lost {
+    entries: BTreeSet<Position>,
+    /// The last time: in which term, and what was lost. Who was proposed for a seat in that term may still get it, and has everything.
+    term: Term,
+    latest: Vec<Option<Committed>>,
+}
+
 #[derive(Debug)]
 struct HandedOver {
     from: NodeId,
@@ -53,6 +64,47 @@ struct HandedOver {
 }
 
 impl Checkers {
+    /// Of the members of that term, `best` has the most left. Says how many entries are lost.
+    pub fn on_blackout(&mut self, bucket: BucketId, term: Term, best: Option<&phaser::Log>) -> usize {
+        let log = self.logs.entry(bucket).or_default();
+        let position = |(at, known): (usize, &Option<Committed>)| {
+            known.map(|known| Position { term: known.term, index: Index(at as u64) })
+        };
+        let is_left = |at: Position| best.is_some_and(|best| best.base().index >= at.index || best.holds(at));
+        let kept = log.iter().enumerate().filter_map(position).filter(|at| is_left(*at)).last();
+        let kept = kept.map_or(0, |at| at.index.0 as usize + 1).min(log.len());
+        let lost = self.lost.entry(bucket).or_default();
+        let before = lost.entries.len();
+        lost.entries.extend(log.iter().enumerate().skip(kept).filter_map(position));
+        lost.term = term;
+        lost.latest = log.split_off(kept);
+        self.compared.retain(|(_, b), _| *b != bucket);
+        lost.entries.len() - before
+    }
+
+    /// A seat that was proposed before the blackout is given after it: to a candidate that has everything. Then nothing is lost.
+    fn on_seat<C: Conduct>(&mut self, bucket: BucketId, replaces: Term, candidate: Member, hosts: &[Host<C>]) {
+        let Some(lost) = self.lost.get_mut(&bucket).filter(|lost| lost.term == replaces) else { return };
+        let held = hosts.iter().find(|h| h.id == candidate.node).and_then(|h| h.disk.certain(bucket));
+        if !held.is_some_and(|durable| lost.entries.last().is_some_and(|at| durable.log.holds(*at))) {
+            return; // proposed since
+        }
+        let log = self.logs.entry(bucket).or_default();
+        for known in std::mem::take(&mut lost.latest) {
+            if let Some(known) = known {
+                lost.entries.remove(&Position { term: known.term, index: Index(log.len() as u64) });
+            }
+            log.push(known);
+        }
+    }
+
+    /// Who holds what was lost takes for committed what nobody else has: nobody may count on it.
+    fn check_lost(&self, bucket: BucketId, member: Member, log: &phaser::Log) -> Verdict {
+        let Some(lost) = self.lost.get(&bucket) else { return Ok(()) };
+        let held = std::iter::once(log.base()).chain(log.iter().map(|e| e.at)).find(|at| lost.entries.contains(at));
+        held.map_or(Ok(()), |at| fail("lost_stays_lost", format!("{bucket}: {member} is counted on, and holds {at}")))
+    }
+
     /// After every look of a process at its inbox.
     pub fn look<C: Conduct>(&mut self, time: u64, host: usize, hosts: &[Host<C>], meta: &Meta) -> Verdict {
         let Some(node) = hosts[host].node() else { return Ok(()) };
@@ -71,6 +123,13 @@ impl Checkers {
                 known.1 = phaser.commit();
                 let count = (phaser.commit().0 - from.0) as usize;
                 for entry in phaser.log().from(from.next(), count) {
+                    if self.lost.get(&bucket).is_some_and(|lost| lost.entries.contains(&entry.at)) {
+                        let named = meta.blueprint.government(bucket).is_some_and(|g| g.is_member(phaser.me()));
+                        if named {
+                            self.check_lost(bucket, phaser.me(), phaser.log())?;
+                        }
+                        continue;
+                    }
                     let first = self.compare(time, id, bucket, entry)?;
                     if first && let Some((term, _)) = phaser.leads() {
                         // It may have committed in the term before and gone on to the next one since the last look.
@@ -212,7 +271,8 @@ impl Checkers {
             let Some(government) = meta.blueprint.government(child) else { continue };
             let counts = government.members().chain(government.heirs.iter().copied()).find(|m| m.node == node);
             let registered = meta.blueprint.buckets[&child].birth == Birth::Split { parent: bucket, at: entry.at };
-            let made = host.node().is_some_and(|n| n.phaser(child).is_some());
+            let aside = host.disk.settled.doubtful.contains(&child) && host.disk.settled.replicas.contains_key(&child);
+            let made = aside || host.node().is_some_and(|n| n.phaser(child).is_some());
             if counts.is_some_and(|m| m.incarnation == incarnation) && registered && !made {
                 return fail(
                     "nothing_erased_while_needed",
@@ -283,6 +343,9 @@ impl Checkers {
         hosts: &[Host<C>],
         meta: &Meta,
     ) -> Verdict {
+        if let Proposal::Succeed { bucket, replaces, change: Change::Seat { candidate, .. } } = command {
+            self.on_seat(*bucket, *replaces, *candidate, hosts);
+        }
         if let Proposal::Succeed { bucket, .. } | Proposal::Register { child: bucket, .. } = command {
             self.check_members(*bucket, hosts, meta)?;
         }
@@ -318,6 +381,7 @@ impl Checkers {
         for member in government.members().chain(government.heirs.iter().copied()) {
             let durable = hosts.iter().find(|h| h.id == member.node).and_then(|h| h.disk.certain(bucket));
             let Some(durable) = durable.filter(|d| d.me == member) else { continue };
+            self.check_lost(bucket, member, &durable.log)?;
             let holds = durable.log.holds(at) || durable.log.base().index >= at.index;
             let parted = durable.log.iter().filter(|e| e.at.index <= at.index).filter_map(|e| match &e.payload {
                 Payload::Split { slots, .. } => Some(slots),
@@ -410,7 +474,10 @@ impl Checkers {
         let mut held: Vec<(NodeId, BucketId, BTreeMap<Slot, u64>)> = Vec::new();
         for host in hosts {
             let Some(node) = host.node() else { continue };
-            for (bucket, _) in node.phasers() {
+            for (bucket, phaser) in node.phasers() {
+                if self.check_lost(bucket, phaser.me(), phaser.log()).is_err() {
+                    continue; // nobody counts on it
+                }
                 let tables: BTreeMap<Slot, u64> =
                     node.fingerprints(bucket).into_iter().map(|(slot, _, print)| (slot, print)).collect();
                 slots.entry(bucket).or_default().extend(tables.keys());

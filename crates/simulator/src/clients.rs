@@ -19,6 +19,8 @@ const PATIENCE: u64 = 1500 * MILLI;
 const PERSISTENCE: u64 = 6 * SECOND;
 /// After so long every client moves on to fresh keys: histories stay short, lists too.
 const GENERATION: u64 = 3 * SECOND;
+/// More than there are in a world.
+const GENERATIONS: u32 = 256;
 /// What is written once more when everything has come to rest.
 const LAST_WRITES: u32 = 12;
 
@@ -33,6 +35,8 @@ pub struct Clients {
     next_request: u64,
     next_value: u64,
     used: BTreeSet<u32>,
+    /// Counts blackouts: what was written before one is not asked for after it.
+    era: u32,
     last: Vec<u32>,
     last_writes: u32,
     winding_down: bool,
@@ -88,6 +92,7 @@ impl Clients {
             next_request: 0,
             next_value: 0,
             used: BTreeSet::new(),
+            era: 0,
             last: Vec::new(),
             last_writes: 0,
             winding_down: false,
@@ -140,7 +145,7 @@ impl Clients {
         if self.winding_down {
             return None;
         }
-        let generation = (time / GENERATION) as u32;
+        let generation = (time / GENERATION) as u32 + self.era * GENERATIONS;
         let place = self.rng.range(0, plan.keys - 1) as u32;
         let kind = if plan.watchful && self.rng.percent(80) { 1 } else { self.rng.range(0, 3) as u32 };
         let key = (generation * 64 + place) * 4 + kind;
@@ -211,6 +216,17 @@ fn seen(call: &Call, reply: &Reply) -> Option<Seen> {
 }
 
 impl<C: Conduct> World<C> {
+    /// Whatever is under way may have happened or not, and nobody asks for those keys again.
+    pub(crate) fn begin_era(&mut self) {
+        self.clients.era += 1;
+        self.clients.used.clear();
+        for client in 0..self.clients.clients.len() {
+            if self.clients.clients[client].doing.is_some() {
+                self.conclude(client, Outcome::Uncertain { at: self.time });
+            }
+        }
+    }
+
     pub(crate) fn on_client_turn(&mut self, client: usize) {
         if self.clients.clients[client].doing.is_none() {
             match self.clients.draw(&self.plan, client, self.time) {

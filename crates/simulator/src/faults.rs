@@ -1,4 +1,5 @@
-//! What goes wrong, and when. Nothing here destroys every copy: that much nobody promises to survive.
+//! What goes wrong, and when. Nothing here destroys every copy, which nobody promises to survive, but for one: a blackout at level
+//! `memory` takes the end of a log from every member, and what was lost is known here.
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ impl<C: Conduct> World<C> {
             Fault::PowerCut => Some(8),
             Fault::Wipe => Some(6),
             Fault::Reboot => Some(3),
+            Fault::Blackout => Some(5),
             Fault::Damage => Some(6),
             Fault::Pause | Fault::Stall => Some(2),
             Fault::WallJump => Some(3),
@@ -81,6 +83,7 @@ impl<C: Conduct> World<C> {
             }
             Fault::Wipe => self.wipe(host, long),
             Fault::Reboot => self.reboot(host, long),
+            Fault::Blackout => self.blackout(),
             Fault::Damage => self.damage(host, long),
             Fault::Pause => self.pause(host, 300 * MILLI + long),
             Fault::Stall => self.stall(host, 300 * MILLI + long),
@@ -235,13 +238,61 @@ impl<C: Conduct> World<C> {
         if !self.plan.memory_level || !self.buckets_that_need(host).is_empty() {
             return false;
         }
+        let percent = *self.rng.pick(&[0u64, 30, 70, 100]).expect("not empty");
+        self.restart_system(host, percent, down_for);
+        true
+    }
+
+    fn restart_system(&mut self, host: usize, percent: u64, down_for: u64) {
         if self.hosts[host].is_up() {
             self.crash(host);
         }
-        let percent = *self.rng.pick(&[0u64, 30, 70, 100]).expect("not empty");
         let lost = self.hosts[host].disk.reboot(percent);
         self.trace.line(self.time, host, || format!("its operating system restarts: {lost} records are gone"));
         self.after(down_for, Event::Restart { host });
+    }
+
+    /// Level memory: the operating systems of all members of a bucket restart at once. What the most advanced of them lost is lost (R10),
+    /// whoever else still has it. Clients go on with other keys: those that they used may have lost a write that was acknowledged.
+    fn blackout(&mut self) -> bool {
+        let governed = |b: &blueprint::Bucket| Some((b.id, b.government()?.clone()));
+        let governments: Vec<_> = self.meta.blueprint.buckets.values().filter_map(governed).collect();
+        // Best of all where somebody else has what they lose.
+        let witnessed: Vec<_> = governments.iter().filter(|(_, g)| !g.candidates.is_empty()).cloned().collect();
+        let among = if witnessed.is_empty() || self.rng.percent(30) { &governments } else { &witnessed };
+        let Some((_, struck)) = self.rng.pick(among).cloned() else { return false };
+        let is_struck = |node: NodeId| struck.members().any(|m| m.node == node);
+        let mut dark = Vec::new();
+        for (bucket, government) in &governments {
+            let copies: Vec<_> = government.members().chain(government.heirs.iter().copied()).collect();
+            if !copies.iter().any(|m| is_struck(m.node)) {
+                continue;
+            }
+            if government.members().all(|m| is_struck(m.node)) && government.heirs.is_empty() {
+                dark.push((*bucket, government.clone()));
+            } else if !copies.iter().any(|m| !is_struck(m.node) && self.holds(*m, *bucket) && self.is_heard(m.node)) {
+                return false; // others would lose more than the end of their log
+            }
+        }
+        let hosts: Vec<usize> = struck.members().filter_map(|m| self.index.get(&m.node).copied()).collect();
+        if !self.plan.memory_level || dark.is_empty() || hosts.len() < struck.size() {
+            return false;
+        }
+        for host in hosts {
+            let percent = *self.rng.pick(&[0u64, 70, 100, 100, 100]).expect("not empty");
+            let down_for = self.spell();
+            self.restart_system(host, percent, down_for);
+        }
+        for (bucket, government) in dark {
+            let left = government.members().filter_map(|m| {
+                let durable = self.hosts[self.index[&m.node]].disk.settled.replicas.get(&bucket)?;
+                (durable.me == m).then_some(&durable.log)
+            });
+            let best = left.max_by_key(|log| log.last()).cloned();
+            let lost = self.checkers.on_blackout(bucket, government.term, best.as_ref());
+            self.trace.line(self.time, usize::MAX, || format!("{bucket}: {lost} committed entries are lost"));
+        }
+        self.begin_era();
         true
     }
 

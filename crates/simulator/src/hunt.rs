@@ -45,8 +45,12 @@ pub fn hunt(sabotage: &Sabotage, seeds: Range<u64>, tick: impl Fn() + Sync) -> O
     runner::on_all_cores(
         seeds,
         |seed| {
-            let failure = run_plan(sabotage, Plan::draw(seed), Trace::silent()).failure;
+            let plan = Plan::draw(seed);
             tick();
+            if sabotage.needs().is_some_and(|fault| !plan.faults.has(fault)) {
+                return None;
+            }
+            let failure = run_plan(sabotage, plan, Trace::silent()).failure;
             failure.filter(|f| counts(f.checker) && runner::run_seed::<Honest>(seed).failure.is_none())
         },
         |at, failure| {

@@ -40,10 +40,11 @@ pub enum Fault {
     DirectoryLoss,
     Stall,
     Reboot,
+    Blackout,
 }
 
 impl Fault {
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::Crash,
         Self::LostWrites,
         Self::TornRecord,
@@ -73,6 +74,7 @@ impl Fault {
         Self::DirectoryLoss,
         Self::Stall,
         Self::Reboot,
+        Self::Blackout,
     ];
 
     /// One host, and nobody else.
@@ -120,6 +122,7 @@ impl Fault {
             Self::FalseAlarm => "live primary taken for dead",
             Self::Stall => "one lane of a node stalls",
             Self::Reboot => "operating system restarts (level memory)",
+            Self::Blackout => "operating systems of all members restart",
             Self::MetaCut => "node cut off from the meta group",
             Self::ReportLost => "coordinator's report lost",
             Self::DirectoryLoss => "message of the directory lost",
@@ -242,7 +245,8 @@ impl Plan {
         let calm = rng.percent(6);
         let density = *rng.pick(&[15u64, 30, 50, 70]).expect("not empty");
         let mut faults = Faults::none();
-        for fault in Fault::ALL.into_iter().filter(|fault| *fault != Fault::Reboot) {
+        let drawn_below = [Fault::Reboot, Fault::Blackout];
+        for fault in Fault::ALL.into_iter().filter(|fault| !drawn_below.contains(fault)) {
             if !calm && rng.percent(density) {
                 faults = faults.with(fault);
             }
@@ -306,6 +310,9 @@ impl Plan {
         }
         if plan.memory_level && !calm && rng.percent(60) {
             plan.faults = plan.faults.with(Fault::Reboot);
+        }
+        if plan.memory_level && !calm && rng.percent(60) {
+            plan.faults = plan.faults.with(Fault::Blackout);
         }
         plan
     }

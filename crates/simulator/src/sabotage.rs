@@ -4,6 +4,8 @@ use std::cell::Cell;
 
 use blueprint::{Breach, Conduct};
 
+use crate::plan::Fault;
+
 thread_local! {
     static PLANTED: Cell<Option<Breach>> = const { Cell::new(None) };
 }
@@ -40,6 +42,17 @@ pub struct Sabotage {
     pub breach: Breach,
     pub name: &'static str,
     pub rule: &'static str,
+}
+
+impl Sabotage {
+    /// Without this fault nobody can notice it: such worlds need not be looked at.
+    pub fn needs(&self) -> Option<Fault> {
+        match self.breach {
+            Breach::DoubtIgnored => Some(Fault::Reboot),
+            Breach::RefutedKeepsWhatItHas => Some(Fault::Blackout),
+            _ => None,
+        }
+    }
 }
 
 macro_rules! sabotages {
@@ -79,6 +92,7 @@ sabotages! {
     WipedDiskRejoins "wiped-disk-rejoins-as-the-old-node" "R10",
     ErasedKeepsIncarnation "erased-replica-keeps-its-incarnation" "R10",
     DoubtIgnored "doubtful-replica-goes-on" "R10",
+    RefutedKeepsWhatItHas "refuted-candidate-keeps-what-it-has" "R10",
     ReenlistedBeforeErase "re-enlisted-between-check-and-erase" "R11",
     RedirectForAppended "redirect-for-an-appended-write" "R12",
     SessionsByHighestNumber "sessions-by-highest-number" "R12",

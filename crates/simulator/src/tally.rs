@@ -112,7 +112,7 @@ impl Tally {
 /// There is a coordinator in every node: what hits the node hits it, too.
 fn befalls_coordinator(fault: Fault) -> Option<&'static str> {
     match fault {
-        Fault::Crash | Fault::PowerCut | Fault::Wipe | Fault::Damage | Fault::Reboot => {
+        Fault::Crash | Fault::PowerCut | Fault::Wipe | Fault::Damage | Fault::Reboot | Fault::Blackout => {
             Some("coordinator faults: crashed with its node")
         }
         Fault::Pause | Fault::SlowNode => Some("coordinator faults: asleep, or slow"),

@@ -6,7 +6,8 @@ use std::time::Instant;
 use anyhow::anyhow;
 use blueprint::Honest;
 use clap::Args;
-use simulator::changes::{Changes, parse_count};
+use simulator::changes::{Changes, parse_count, parse_fault};
+use simulator::plan::{Fault, Plan};
 use simulator::report::{Report, failed};
 use simulator::trace::Trace;
 use simulator::{runner, traffic};
@@ -22,6 +23,9 @@ pub(super) struct Run {
     /// So many nodes in every seed, and the rest to match; prints also how many messages clusters of 5, 20 and 50 nodes exchange
     #[arg(long, value_name = "N", value_parser = parse_count)]
     nodes: Option<usize>,
+    /// Of those seeds only the ones in whose worlds this fault strikes
+    #[arg(long, value_name = "FAULT", value_parser = parse_fault)]
+    only: Option<Fault>,
     /// Run each seed twice and compare every byte of the two traces
     #[arg(long)]
     twice: bool,
@@ -49,7 +53,9 @@ impl Run {
 
     fn report(&self) -> Report {
         let template = "{bar:30} {pos}/{len} seeds, {per_sec}, {msg} failed, {eta} left";
-        let bar = progress(self.seeds.end - self.seeds.start, template).with_message("0");
+        let strikes = |seed: &u64| self.only.is_none_or(|fault| Plan::draw(*seed).faults.has(fault));
+        let seeds: Vec<u64> = self.seeds.clone().filter(strikes).collect();
+        let bar = progress(seeds.len() as u64, template).with_message("0");
         let mut report = Report::new(self.seeds.clone());
         let start = Instant::now();
         report.changes = Changes { nodes: self.nodes, ..Changes::default() };
@@ -58,15 +64,19 @@ impl Run {
             true => runner::run_twice::<Honest>(seed, &changes),
             false => runner::run_plan::<Honest>(changes.plan(seed), Trace::silent()),
         };
-        runner::run_seeds(self.seeds.clone(), run, |outcome| {
-            if let Some(failure) = &outcome.failure {
-                bar.println(failed(outcome.seed, failure));
-            }
-            report.add(outcome);
-            bar.set_message(report.failures.len().to_string());
-            bar.inc(1);
-            self.keep_going || report.failures.is_empty()
-        });
+        runner::run_seeds(
+            0..seeds.len() as u64,
+            |at| run(seeds[at as usize]),
+            |outcome| {
+                if let Some(failure) = &outcome.failure {
+                    bar.println(failed(outcome.seed, failure));
+                }
+                report.add(outcome);
+                bar.set_message(report.failures.len().to_string());
+                bar.inc(1);
+                self.keep_going || report.failures.is_empty()
+            },
+        );
         report.took = start.elapsed();
         bar.finish_and_clear();
         report
