@@ -150,6 +150,8 @@ fn what_is_about_slots_and_the_node() {
     let (id, own) = (said(&mut client, &["GODWIT", "MYID"]), said(&mut client, &["CLUSTER", "MYID"]));
     assert_eq!((id.len(), &id), (40, &own));
     let Some(Reply::Array(_)) = client.ask(&["GODWIT", "WHY"]) else { panic!("what it waits for") };
+    let Some(Reply::Array(help)) = client.ask(&["GODWIT", "HELP"]) else { panic!("lines") };
+    assert!(help.len() > 10, "{help:?}");
 
     // READONLY is understood; whoever follows redirects all the same, as nobody said that old data will do.
     let follower = cluster.nodes.iter().find_map(|node| {

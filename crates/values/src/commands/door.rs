@@ -87,6 +87,7 @@ pub(crate) const ROWS: &[Row] = rows! {
     (319, "godwit|listpeer", 2, RULES, NONE, Server, "0.1.0", Door, "Who leads which slots, and who gets them."),
     (320, "godwit|myid", 2, RULES, NONE, Server, "0.1.0", Door, "The id of this node."),
     (321, "godwit|why", 2, RULES, NONE, Server, "0.1.0", Door, "What it waits for, and why."),
+    (322, "godwit|help", 2, ALWAYS, NONE, Server, "0.1.0", Plain(help::godwit), "What GODWIT can say."),
 };
 
 fn echo(words: &[Bytes]) -> Outcome {

@@ -1,4 +1,4 @@
-//! What `CLIENT`, `CONFIG` and `CLUSTER` can do here: only what is there.
+//! What `CLIENT`, `CONFIG`, `CLUSTER` and `GODWIT` can do here: only what is there.
 
 use bytes::Bytes;
 
@@ -81,6 +81,26 @@ pub(super) fn cluster(_: &[Bytes]) -> Outcome {
         "    Who has which slots, and how they are.",
         "SLOTS",
         "    Who has which slots: first, last, the primary and its secondaries.",
+        "HELP",
+        "    These lines.",
+    ])
+}
+
+pub(super) fn godwit(_: &[Bytes]) -> Outcome {
+    lines(&[
+        "GODWIT <subcommand>: what this node believes. Subcommands are:",
+        "EPOCH",
+        "    The epoch of its blueprint.",
+        "LISTDB",
+        "    All keyspaces.",
+        "LISTPEER",
+        "    Who leads which slots, and who is to get a copy of them:",
+        "    <keyspace> <ip:port> <slots>",
+        "    migrating <ip:port> <slots>",
+        "MYID",
+        "    The id of this node.",
+        "WHY",
+        "    What its replicas wait for, and why. More in a shell: godwit why",
         "HELP",
         "    These lines.",
     ])
