@@ -167,7 +167,6 @@ impl Blueprint {
         self.buckets.get(&bucket)?.government()
     }
 
-    /// Existed once, or was given up: never to be used again.
     /// The bucket that a reserved child descends from: its parent may be a child that is not registered either.
     pub(crate) fn root_of(&self, child: BucketId) -> BucketId {
         let mut root = child;
@@ -177,6 +176,7 @@ impl Blueprint {
         root
     }
 
+    /// Existed once, or was given up: never to be used again.
     pub fn is_retired(&self, bucket: BucketId) -> bool {
         self.was_issued(bucket) && !self.buckets.contains_key(&bucket) && !self.reserved.contains_key(&bucket)
     }

@@ -295,6 +295,15 @@ impl<V> SlotMap<V> {
         set
     }
 
+    /// The slots whose value is such.
+    pub fn where_value(&self, such: impl Fn(&V) -> bool) -> SlotSet {
+        let mut set = SlotSet::new();
+        for &(first, last, _) in self.runs.iter().filter(|run| such(&run.2)) {
+            set.push(first, last);
+        }
+        set
+    }
+
     /// (first, last, value), both ends included.
     pub fn runs(&self) -> impl Iterator<Item = (Slot, Slot, &V)> + '_ {
         self.runs.iter().map(|(first, last, value)| (Slot(*first), Slot(*last), value))

@@ -74,10 +74,9 @@ impl<C: Conduct> Lane<C> {
 
     pub(crate) fn found(&mut self, now: Instant, bucket: BucketId, founding: Founding, tables: Tables) {
         let seed = self.draw();
-        let origin = founding.base;
         let phaser = Phaser::found(self.config.phaser.clone(), founding, seed, now);
         self.lost.remove(&bucket);
-        self.take_in(bucket, Replica::new(phaser, origin, tables, Some(self.open_batch()), now));
+        self.take_in(bucket, Replica::new(phaser, tables, Some(self.open_batch()), now));
         if let Some((micros, at)) = self.wall {
             let micros = micros + now.since(at).as_micros() as u64;
             self.drive(now, bucket, phaser::Input::Wall { micros }, &mut Vec::new());
@@ -145,10 +144,10 @@ impl<C: Conduct> Lane<C> {
     /// `memory`), and ordered it again. It goes.
     fn holds_child(&mut self, now: Instant, fork: &Fork, out: &mut Vec<Output>) -> bool {
         let child = fork.child;
-        let live = self.replicas.get(&child).map(|replica| replica.origin);
+        let live = self.replicas.get(&child).map(|replica| replica.phaser.origin());
         let Some(origin) = live.or_else(|| self.aside.get(&child).map(|durable| durable.origin)) else { return false };
         if origin == fork.at || origin == Position::default() {
-            return true; // forked here, or founded as a candidate
+            return true; // forked here; or founded as a candidate, or begun anew as one
         }
         self.forking.remove(&child);
         self.erase(now, child, out);

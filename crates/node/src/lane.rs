@@ -187,9 +187,8 @@ impl<C: Conduct> Lane<C> {
     fn take_up(&mut self, now: Instant, bucket: BucketId, durable: Durable) -> Outbox {
         let tables = Tables::recover(&durable);
         let (mut outbox, seed, config) = (Outbox::default(), self.draw(), self.config.phaser.clone());
-        let origin = durable.origin;
         let phaser = Phaser::recover(config, durable, &self.origins, seed, now, &mut outbox);
-        self.replicas.insert(bucket, Replica::new(phaser, origin, tables, None, now));
+        self.replicas.insert(bucket, Replica::new(phaser, tables, None, now));
         self.forget_glances();
         outbox
     }

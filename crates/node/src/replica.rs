@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use blueprint::{Breach, Conduct, Index, Instant, Position, Slot, SlotSet};
+use blueprint::{Breach, Conduct, Index, Instant, Slot, SlotSet};
 use bytes::Bytes;
 use phaser::{Durable, Entry, Image, Message, Payload, Phaser};
 use values::{Command, Reply, Stamp, Table};
@@ -13,8 +13,6 @@ use crate::io::BatchId;
 #[derive(Clone, Debug)]
 pub(crate) struct Replica<C> {
     pub(crate) phaser: Phaser<C>,
-    /// Where its log began when it was founded: for a forked child the Split that made it.
-    pub(crate) origin: Position,
     pub(crate) tables: Tables,
     /// The batch that it comes to be with, until that is written.
     pub(crate) unborn: Option<BatchId>,
@@ -27,15 +25,9 @@ pub(crate) struct Replica<C> {
 }
 
 impl<C: Conduct> Replica<C> {
-    pub(crate) fn new(
-        phaser: Phaser<C>,
-        origin: Position,
-        tables: Tables,
-        unborn: Option<BatchId>,
-        now: Instant,
-    ) -> Self {
+    pub(crate) fn new(phaser: Phaser<C>, tables: Tables, unborn: Option<BatchId>, now: Instant) -> Self {
         let glance = Glance::at(&phaser);
-        Self { phaser, origin, tables, unborn, heard: now, touched: false, glance }
+        Self { phaser, tables, unborn, heard: now, touched: false, glance }
     }
 }
 

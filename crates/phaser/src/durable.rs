@@ -11,7 +11,7 @@ use blueprint::{Incarnation, Index, Member, Position, Slot, SlotMap, SlotSet, Te
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::log::{Entry, Log};
+use crate::log::{Entry, Log, Payload};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Record {
@@ -46,7 +46,7 @@ pub struct Image {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Durable {
     pub me: Member,
-    /// Where its log began when it was founded: for a forked child the position of the Split that made it.
+    /// Where its log began when it was founded: for a forked child the position of the Split that made it, until it begins anew.
     pub origin: Position,
     pub promised: Term,
     pub log: Log,
@@ -88,6 +88,7 @@ impl Durable {
                 }
             }
             Record::StartOver { base, clock, owned } => {
+                self.origin = Position::default();
                 self.log = Log::new(*base, *clock);
                 self.commit = base.index;
                 self.promised = self.promised.max(base.term);
@@ -110,6 +111,12 @@ impl Durable {
         self.log.truncate(previous.index.next());
         for entry in entries {
             self.log.push(entry.clone());
+            if entry.payload == Payload::Reign {
+                // No table of an earlier rule stands here, unless what it was made of is lost.
+                let former = self.as_of.where_value(|as_of| *as_of >= entry.at.index);
+                self.as_of.remove(&former);
+                self.tables.retain(|slot, _| !former.contains(*slot));
+            }
         }
     }
 

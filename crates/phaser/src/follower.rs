@@ -77,7 +77,11 @@ impl<C: Conduct> Phaser<C> {
                 self.truncate(before);
             }
             let previous = self.log.last();
+            let reign = fresh.iter().find(|e| e.payload == Payload::Reign).map(|e| e.at.index);
             self.append(previous, fresh, now);
+            if let Some(reign) = reign {
+                self.forget_former_tables(reign, out);
+            }
         }
         self.proven = self.proven.max(upto);
         self.learn_commit(commit, upto);
@@ -126,6 +130,17 @@ impl<C: Conduct> Phaser<C> {
         Ok(entries)
     }
 
+    /// No table of an earlier rule rightly stands where a new one begins. One does where every member lost the end of its log (R10, level
+    /// `memory`): it came in an image, or was saved, with what is lost.
+    fn forget_former_tables(&mut self, reign: Index, out: &mut Outbox) {
+        let former = self.as_of.where_value(|as_of| *as_of >= reign);
+        if !former.is_empty() {
+            self.as_of.remove(&former);
+            self.unsaved = self.unsaved.difference(&former);
+            out.push(Output::Discard { slots: former });
+        }
+    }
+
     fn truncate(&mut self, last: Index) {
         assert!(last >= self.commit, "what is committed is never truncated (R1)");
         self.log.truncate(last.next());
@@ -172,10 +187,18 @@ impl<C: Conduct> Phaser<C> {
         // refuted cannot have the Reign of this term, nor have acknowledged anything that was counted in it.
         let is_refuted = refuted.is_some_and(|at| at.index <= self.commit && self.log.holds(at))
             && !C::breaks(Breach::RefutedKeepsWhatItHas);
-        if !is_refuted && (self.log.holds(base) || self.proven >= base.index) && base.index > Index(0) {
+        let has_base = self.log.holds(base) && base.index > Index(0);
+        let compared = self.proven > self.log.base().index;
+        if !is_refuted && (has_base || compared && self.proven >= base.index) {
             self.drop_message(Dropped::OutdatedBegin, out);
             self.proven = self.proven.max(base.index.min(self.log.last().index));
             return self.answer_begun(now, from, out);
+        }
+        // Nothing was compared since it restarted, and its own base lies above: it may have acknowledged that in this term, or it may
+        // be what was refuted. It says what it is sure of.
+        if !is_refuted && self.proven >= base.index && self.log.last().index > Index(0) {
+            self.drop_message(Dropped::OutdatedBegin, out);
+            return self.answer_differs(now, from, Instant::ZERO, out);
         }
         if self.may_owe_fork() && !C::breaks(Breach::ParentErasedBeforeFork) {
             return self.drop_message(Dropped::OutdatedBegin, out); // a child must be made of what is here first

@@ -399,6 +399,16 @@ impl<C: Conduct> Phaser<C> {
             }
             return;
         }
+        if peer.begin.is_some() && sent == Instant::ZERO {
+            // It cannot begin anew as it was told: it has more than it once knew of.
+            if self.log.holds(known) {
+                peer.begin = None;
+                peer.probe(known.index.next());
+            } else {
+                peer.refuted = Some(known);
+            }
+            return;
+        }
         if peer.begin.is_some() || old {
             return;
         }

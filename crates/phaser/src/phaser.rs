@@ -27,6 +27,8 @@ const KEPT_FOR_PEERS: u64 = 16;
 pub struct Phaser<C> {
     pub(crate) config: Config,
     pub(crate) me: Member,
+    /// The Split that made it, if one did and it has not begun anew since.
+    origin: Position,
     /// Durable (R2).
     pub(crate) promised: Term,
     /// The term to which *this process* raised `promised`: only that one may it lead (R4).
@@ -178,11 +180,12 @@ impl<C: Conduct> Phaser<C> {
     }
 
     fn new(config: Config, durable: Durable, grants: Grants, seed: u64, now: Instant) -> Self {
-        let Durable { me, origin: _, promised, log, commit, owned, as_of, tables: _ } = durable;
+        let Durable { me, origin, promised, log, commit, owned, as_of, tables: _ } = durable;
         let base = log.base().index;
         Self {
             config,
             me,
+            origin,
             promised,
             raised: None,
             commit,
@@ -331,6 +334,11 @@ impl<C: Conduct> Phaser<C> {
 
     pub fn me(&self) -> Member {
         self.me
+    }
+
+    /// Where its log began when it was founded: for a forked child the Split that made it, until it begins anew.
+    pub fn origin(&self) -> Position {
+        self.origin
     }
 
     pub fn promised(&self) -> Term {
@@ -542,6 +550,7 @@ impl<C: Conduct> Phaser<C> {
             out.push(Output::Discard { slots: self.owned.union(&owned) });
             self.as_of.clear();
         }
+        self.origin = Position::default();
         self.unsaved = SlotSet::empty();
         self.dirty.clear();
         self.splits.clear();

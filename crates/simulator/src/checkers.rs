@@ -76,10 +76,18 @@ impl Checkers {
         let lost = self.lost.entry(bucket).or_default();
         let before = lost.entries.len();
         lost.entries.extend(log.iter().enumerate().skip(kept).filter_map(position));
-        lost.term = term;
-        lost.latest = log.split_off(kept);
+        let mut latest = log.split_off(kept);
+        if lost.term == term {
+            latest.append(&mut lost.latest); // what was lost before came after what is lost now
+        }
+        (lost.term, lost.latest) = (term, latest);
         self.compared.retain(|(_, b), _| *b != bucket);
         lost.entries.len() - before
+    }
+
+    /// Has anything of it been committed?
+    pub fn knows(&self, bucket: BucketId) -> bool {
+        self.logs.contains_key(&bucket)
     }
 
     /// A seat that was proposed before the blackout is given after it: to a candidate that has everything. Then nothing is lost.
@@ -280,6 +288,17 @@ impl Checkers {
                 );
             }
         }
+        // Made of a Split that every member lost: what the blueprint names is another, which is made now.
+        let origin = host.disk.settled.replicas.get(&bucket).map(|durable| durable.origin);
+        let birth = meta.blueprint.buckets.get(&bucket).map(|b| b.birth);
+        let is_former = matches!((origin, birth), (Some(origin), Some(Birth::Split { at, .. }))
+            if origin != at && origin != Position::default());
+        let government = meta.blueprint.government(bucket);
+        let named = government.and_then(|g| g.named(node));
+        let counts = named.is_some_and(|m| government.is_some_and(|g| g.is_member(m) || g.heirs.contains(&m)));
+        if is_former && !counts {
+            return Ok(());
+        }
         // R11: no present member may still believe in it.
         for member in meta.blueprint.government(bucket).into_iter().flat_map(|g| g.members()) {
             let other = hosts.iter().find(|h| h.id == member.node && meta.blueprint.is_present(h.id));
@@ -289,7 +308,6 @@ impl Checkers {
                 return fail("erased_after_echo", text);
             }
         }
-        let named = meta.blueprint.government(bucket).and_then(|g| g.named(node));
         if named.is_some_and(|m| m.incarnation == incarnation) {
             return fail(
                 "nothing_erased_while_needed",

@@ -275,7 +275,10 @@ impl<C: Conduct> World<C> {
             }
         }
         let hosts: Vec<usize> = struck.members().filter_map(|m| self.index.get(&m.node).copied()).collect();
-        if !self.plan.memory_level || dark.is_empty() || hosts.len() < struck.size() {
+        // A child that is not registered goes with its parent: what is lost of it nobody here would know.
+        let mut children = self.meta.blueprint.reserved.keys();
+        let is_served = children.any(|child| self.checkers.knows(*child));
+        if !self.plan.memory_level || is_served || dark.is_empty() || hosts.len() < struck.size() {
             return false;
         }
         for host in hosts {
