@@ -76,8 +76,7 @@ impl<C: Conduct> Phaser<C> {
             if before < self.log.last().index {
                 self.truncate(before);
             }
-            let previous = self.log.last();
-            self.append(previous, fresh, now);
+            self.append(fresh, now);
         }
         self.proven = self.proven.max(upto);
         self.learn_commit(commit, upto);
