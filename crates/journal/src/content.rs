@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use blueprint::{BucketId, Epoch, Index, LaneId, Member, Position, Slot, SlotMap, SlotSet, Term};
 use bytes::Bytes;
 use node::{Lost, NodeRecord};
-use phaser::{Durable, Entry, Log, Record};
+use phaser::{Durable, Entry, Log, Payload, Record};
 use serde::{Deserialize, Serialize};
 
 use crate::frame::{Kind, NODE};
@@ -28,6 +28,12 @@ pub(crate) struct Item {
 }
 
 impl Encoded {
+    /// With about the room that these take: to grow step by step would copy everything about twice.
+    pub(crate) fn with_room_for(records: &[NodeRecord]) -> Self {
+        let bytes = records.iter().map(about_bytes).sum();
+        Self { bytes: Vec::with_capacity(bytes), items: Vec::with_capacity(records.len()), growth: 0 }
+    }
+
     pub(crate) fn push(&mut self, record: &NodeRecord) {
         let start = self.bytes.len();
         let (kind, bucket) = match record {
@@ -243,23 +249,21 @@ pub(crate) fn may_stay_in_memory(record: &NodeRecord) -> bool {
     }
 }
 
-/// Appends of one bucket in a row become one: a frame, a checksum and a look into the ledger for all of them. They are reported
-/// as written together anyway, so nothing can depend on a part of them.
-pub(crate) fn join_appends(records: &mut Vec<NodeRecord>) {
-    records.dedup_by(|later, earlier| {
-        let (
-            NodeRecord::Bucket { bucket, record: Record::Append { entries, .. } },
-            NodeRecord::Bucket { bucket: after, record: Record::Append { previous, entries: more } },
-        ) = (earlier, later)
-        else {
-            return false;
-        };
-        let follows = bucket == after && entries.last().is_some_and(|last| last.at == *previous);
-        if follows {
-            entries.append(more);
+fn about_bytes(record: &NodeRecord) -> usize {
+    match record {
+        NodeRecord::Bucket { record: Record::Append { entries, .. }, .. } => {
+            32 + entries.iter().map(|entry| entry_bytes(&entry.payload)).sum::<usize>()
         }
-        follows
-    });
+        NodeRecord::Bucket { .. } | NodeRecord::Epoch { .. } | NodeRecord::Erase { .. } => 64,
+    }
+}
+
+/// What an entry takes, roughly.
+pub(crate) fn entry_bytes(payload: &Payload) -> usize {
+    match payload {
+        Payload::Command { body, .. } => body.len() + 32,
+        Payload::Reign | Payload::Split { .. } => 64,
+    }
 }
 
 /// Does it bring tables that are to be stored first?

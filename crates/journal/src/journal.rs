@@ -80,7 +80,7 @@ pub enum Outcome {
     Queued,
 }
 
-/// The batch was not taken; here it is, in as few records as say the same. Nothing of it is on disk, unless the state is `Failed`: then some of it may be.
+/// The batch was not taken; here it is. Nothing of it is on disk, unless the state is `Failed`: then some of it may be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the journal takes no more: {}", match state {
     State::Healthy => "it is being written to",
@@ -137,12 +137,11 @@ impl Journal {
         lane: u16,
         id: BatchId,
         level: Durability,
-        mut records: Vec<NodeRecord>,
+        records: Vec<NodeRecord>,
     ) -> Result<Outcome, Refused> {
-        content::join_appends(&mut records);
         let is_memory = level == Durability::Memory;
         let has_tables = records.iter().any(content::has_tables);
-        let mut encoded = Encoded::default();
+        let mut encoded = if has_tables { Encoded::default() } else { Encoded::with_room_for(&records) };
         if !has_tables {
             records.iter().for_each(|record| encoded.push(record));
         }
@@ -242,11 +241,10 @@ impl Shared {
     }
 
     /// Level memory: a short lock and one write. Not when a file would have to be made, nor for a bucket that is not yet known to
-    /// write like this: that must be on disk first, or a restart of the operating system would not put it in doubt (R10).
+    /// write like this.
     fn write_directly(&self, encoded: &Encoded, records: &[NodeRecord]) -> bool {
         let mut pen = self.pen();
-        let are_known = encoded.items.iter().all(|item| pen.ledger.uneasy.contains(&item.bucket));
-        if !are_known || !pen.has_room_for(encoded) {
+        if !pen.writes_from_memory(encoded) || !pen.has_room_for(encoded) {
             return false;
         }
         let written = pen.append(encoded, records, true).and_then(|()| pen.flush());
@@ -266,31 +264,41 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use blueprint::{BucketId, Index, Member, Position, SlotSet, Term};
     use phaser::{Image, Record};
 
     use super::*;
 
+    const BUCKET: BucketId = BucketId(1);
+    const BASE: Position = Position { term: Term(1), index: Index(0) };
+
+    fn found() -> Vec<NodeRecord> {
+        let (me, owned, image) = (Member::new(1, 1), SlotSet::empty(), Image::default());
+        of_bucket(Record::Found { me, promised: Term(1), base: BASE, clock: 0, owned, image })
+    }
+
+    fn of_bucket(record: Record) -> Vec<NodeRecord> {
+        vec![NodeRecord::Bucket { bucket: BUCKET, record }]
+    }
+
+    fn commit() -> Vec<NodeRecord> {
+        of_bucket(Record::Commit(BASE))
+    }
+
+    fn open(directory: &std::path::Path, sync_within: Duration) -> Journal {
+        let options = Options { segment_bytes: 8192, sync_within, ..Options::new("boot") };
+        Journal::open(directory, options, &mut |_| {}).expect("it opens").0
+    }
+
     /// 1. A lane asks whether it may write by itself, and it may. 2. A sync fails. 3. The lane goes on to write.
     #[test]
     fn a_lane_that_was_about_to_write_is_stopped_by_a_failure() {
         let directory = tempfile::tempdir().expect("a place for it");
-        let options = Options { segment_bytes: 8192, ..Options::new("boot") };
-        let (journal, _) = Journal::open(directory.path(), options, &mut |_| {}).expect("it opens");
+        let journal = open(directory.path(), Duration::from_secs(1));
         journal.start(|_, _| {});
-        let bucket = BucketId(1);
-        let (me, base) = (Member::new(1, 1), Position::new(1, 0));
-        let found = Record::Found {
-            me,
-            promised: Term(1),
-            base,
-            clock: 0,
-            owned: SlotSet::empty(),
-            image: Image { as_of: Index(0), ..Image::default() },
-        };
-        let commit = || vec![NodeRecord::Bucket { bucket, record: Record::Commit(base) }];
-        let found = vec![NodeRecord::Bucket { bucket, record: found }];
-        journal.write(0, BatchId(1), Durability::Disk, found).expect("it is taken");
+        journal.write(0, BatchId(1), Durability::Disk, found()).expect("it is taken");
         journal.write(0, BatchId(2), Durability::Memory, commit()).expect("it is taken");
         journal.sync().expect("all is well");
         let mut encoded = Encoded::default();
@@ -298,5 +306,43 @@ mod tests {
         assert!(journal.shared.write_directly(&encoded, &commit()));
         journal.shared.fail("a test", &std::io::Error::other("on purpose"));
         assert!(!journal.shared.write_directly(&encoded, &commit()), "nothing is reported as written any more");
+    }
+
+    /// The writer's work, done by hand: the lane's batches that wait, each a group of its own. How often that synced.
+    fn syncs_of_groups(journal: &Journal, writer: &mut Writer) -> Vec<u64> {
+        let mut job = journal.shared.queue.next(Duration::ZERO);
+        let mut syncs = |batch| {
+            let before = journal.counts().syncs;
+            assert!(writer.group(std::slice::from_mut(batch)).is_ok());
+            journal.counts().syncs - before
+        };
+        job.batches.iter_mut().map(&mut syncs).collect()
+    }
+
+    /// 1. A promise is queued, and must be synced. 2. What comes after it at level memory is queued too, or it would overtake it.
+    /// That one is not synced, unless it is time.
+    #[test]
+    fn what_only_waits_for_its_turn_is_not_synced() {
+        for (sync_within, expected) in [(Duration::from_secs(3600), 0), (Duration::ZERO, 1)] {
+            let directory = tempfile::tempdir().expect("a place for it");
+            let journal = open(directory.path(), sync_within);
+            let Thread::NotStarted(tables) =
+                std::mem::replace(&mut *journal.writer.lock().expect("free"), Thread::Ended)
+            else {
+                panic!("nobody started it")
+            };
+            let mut writer = Writer::new(journal.shared.clone(), tables, Box::new(|_, _| {}));
+            let give = |id, level, records| {
+                assert_eq!(journal.write(0, BatchId(id), level, records), Ok(Outcome::Queued));
+            };
+            give(1, Durability::Disk, found());
+            syncs_of_groups(&journal, &mut writer);
+            give(2, Durability::Memory, commit());
+            assert_eq!(syncs_of_groups(&journal, &mut writer), [1], "nobody knew that it would write like this (R10)");
+            give(3, Durability::Memory, of_bucket(Record::Promise(Term(2))));
+            give(4, Durability::Memory, commit());
+            assert_eq!(syncs_of_groups(&journal, &mut writer), [1, expected]);
+            assert_eq!(journal.write(0, BatchId(5), Durability::Memory, commit()), Ok(Outcome::Written));
+        }
     }
 }

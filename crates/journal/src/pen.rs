@@ -110,6 +110,12 @@ impl Pen {
         }
     }
 
+    /// Are all of these buckets known to answer before they sync? That must be on disk first, or a restart of the operating system
+    /// would not put them in doubt (R10).
+    pub(crate) fn writes_from_memory(&self, encoded: &Encoded) -> bool {
+        encoded.items.iter().all(|item| self.ledger.uneasy.contains(&item.bucket))
+    }
+
     /// Is there room for all of this, without a file having to be made?
     pub(crate) fn has_room_for(&self, encoded: &Encoded) -> bool {
         let bytes: usize = encoded.items.iter().map(|item| frame::frame_bytes(item.end - item.start)).sum();

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use blueprint::BucketId;
 use node::{BatchId, NodeRecord};
@@ -38,6 +38,8 @@ pub(crate) struct Writer {
     newest: Option<u64>,
     /// What is alive was last added up in this segment: once for each is enough.
     weighed: Option<u64>,
+    /// When all that was written before was last synced.
+    synced_at: Instant,
 }
 
 /// A writer that panics must not leave lanes waiting for it.
@@ -54,7 +56,7 @@ impl Drop for Guard {
 }
 
 /// Why a group is not written.
-enum Trouble {
+pub(crate) enum Trouble {
     Failed { what: &'static str, error: io::Error },
     Stopped,
 }
@@ -73,7 +75,16 @@ const TABLES: &str = "writing a checkpoint";
 
 impl Writer {
     pub(crate) fn new(shared: Arc<Shared>, tables: TableFiles, on_written: OnWritten) -> Self {
-        Self { shared, tables, on_written, making: None, is_short: false, newest: None, weighed: None }
+        Self {
+            shared,
+            tables,
+            on_written,
+            making: None,
+            is_short: false,
+            newest: None,
+            weighed: None,
+            synced_at: Instant::now(),
+        }
     }
 
     pub(crate) fn run(mut self) {
@@ -106,26 +117,36 @@ impl Writer {
         }
     }
 
-    /// Writes, syncs and reports.
-    fn group(&mut self, batches: &mut [Batch]) -> Result<(), Trouble> {
+    /// Writes, syncs and reports. What a lane would have written by itself, had nothing been queued before it, is not synced here
+    /// either: or one checkpoint would begin a row of groups that each find the next one waiting, and a busy lane would never again
+    /// write by itself.
+    pub(crate) fn group(&mut self, batches: &mut [Batch]) -> Result<(), Trouble> {
         if batches.is_empty() {
             return Ok(());
         }
         self.begin()?;
         self.store_tables(batches)?;
+        let mut must_sync = self.synced_at.elapsed() >= self.shared.options.sync_within;
         for batch in batches.iter_mut() {
             let encoded = batch.encoded.get_or_insert_with(|| {
                 let mut encoded = Encoded::default();
                 batch.records.iter().for_each(|record| encoded.push(record));
                 encoded
             });
+            must_sync |= !batch.is_memory
+                || !batch.records.iter().all(content::may_stay_in_memory)
+                || !self.shared.pen().writes_from_memory(encoded);
             let append = |pen: &mut Pen| pen.append(encoded, &batch.records, batch.is_memory);
             self.with_room(encoded.growth, |pen| pen.has_room_for(encoded), append)?;
         }
-        self.sync()?;
-        // First: or the disappearance of this segment, with what is reported now, would look like an earlier end.
-        if self.shared.pen().newest().map(|newest| newest.ordinal) != self.newest {
-            self.name_newest()?;
+        if must_sync {
+            self.sync()?;
+            // First: or the disappearance of this segment, with what is reported now, would look like an earlier end.
+            if self.shared.pen().newest().map(|newest| newest.ordinal) != self.newest {
+                self.name_newest()?;
+            }
+        } else {
+            self.shared.pen().flush().map_err(failed(WRITE))?;
         }
         self.report(batches);
         self.keep_house(batches)
@@ -226,6 +247,7 @@ impl Writer {
 
     /// Everything that has been written is safe when this returns. Lanes may go on writing meanwhile.
     fn sync(&mut self) -> Result<(), Trouble> {
+        self.synced_at = Instant::now();
         let mut pen = self.shared.pen();
         pen.flush().map_err(failed(WRITE))?;
         let (files, upto) = pen.take_touched();
@@ -460,15 +482,8 @@ fn is_plain(record: &phaser::Record) -> bool {
 
 /// What carrying it forward would write, roughly.
 fn alive_bytes(durable: &phaser::Durable) -> u64 {
-    let entries: usize = durable.log.iter().map(|entry| entry_bytes(&entry.payload)).sum();
+    let entries: usize = durable.log.iter().map(|entry| content::entry_bytes(&entry.payload)).sum();
     (entries + durable.tables.len() * 40 + 256) as u64
-}
-
-fn entry_bytes(payload: &phaser::Payload) -> usize {
-    match payload {
-        phaser::Payload::Command { body, .. } => body.len() + 32,
-        phaser::Payload::Reign | phaser::Payload::Split { .. } => 64,
-    }
 }
 
 /// At least so many, whatever the encoding adds.

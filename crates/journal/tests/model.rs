@@ -12,6 +12,7 @@ use common::history::{Author, Wish, wish};
 use common::{Reports, options};
 use journal::{Journal, Note, Options, Outcome, Recovered};
 use node::{BatchId, NodeDurable, NodeRecord};
+use phaser::Record;
 use proptest::prelude::*;
 
 const LANE: u16 = 3;
@@ -72,31 +73,46 @@ fn live(disk: &Arc<BadDisk>, life: &Life, boot: &str, start: &NodeDurable) -> To
     let report = reports.clone();
     journal.start(move |lane, id| report.add(lane, id));
     let mut author = Author::of(recovered.node);
-    let mut ends = vec![0];
+    let mut given = Vec::new();
     for (id, batch) in life.batches.iter().enumerate() {
         let records: Vec<_> = batch.wishes.iter().map(|(bucket, wish)| author.write(*bucket, wish)).collect();
+        let first = told.records.len();
         told.records.extend(records.iter().cloned());
+        let is_lazy = batch.level == Durability::Memory && records.iter().all(may_be_lazy);
         // If it is refused because the disk failed, some of it may be there nevertheless.
-        let Ok(outcome) = journal.write(LANE, BatchId(id as u64 + 1), batch.level, records.clone()) else { break };
-        ends.push(told.records.len());
-        if outcome == Outcome::Written {
-            let first = told.records.len() - records.len();
-            told.written = told.records.len();
-            let of = |record: &NodeRecord| match record {
-                NodeRecord::Bucket { bucket, .. } | NodeRecord::Erase { bucket } => Some(*bucket),
-                NodeRecord::Epoch { .. } => None,
-            };
-            let of = |(i, record)| Some((first + i, of(record)?));
-            told.direct.extend(records.iter().enumerate().filter_map(of));
-        }
+        let Ok(outcome) = journal.write(LANE, BatchId(id as u64 + 1), batch.level, records) else { break };
+        given.push((first..told.records.len(), is_lazy, outcome == Outcome::Written));
         if batch.waits && journal.sync().is_err() {
             break;
         }
     }
     drop(journal);
-    told.synced = ends[reports.upto(LANE) as usize];
-    told.written = told.written.max(told.synced);
+    let upto = reports.upto(LANE) as usize;
+    for (i, (records, is_lazy, is_written)) in given.into_iter().enumerate() {
+        if i >= upto && !is_written {
+            continue;
+        }
+        told.written = records.end;
+        if is_lazy {
+            let of = |i| bucket_of(&told.records[i]).map(|bucket| (i, bucket));
+            told.direct.extend(records.filter_map(of));
+        } else {
+            told.synced = records.end;
+        }
+    }
     told
+}
+
+/// May it be reported before it is synced, at level memory?
+fn may_be_lazy(record: &NodeRecord) -> bool {
+    matches!(record, NodeRecord::Bucket { record: Record::Append { .. } | Record::Commit(_), .. })
+}
+
+fn bucket_of(record: &NodeRecord) -> Option<BucketId> {
+    match record {
+        NodeRecord::Bucket { bucket, .. } | NodeRecord::Erase { bucket } => Some(*bucket),
+        NodeRecord::Epoch { .. } => None,
+    }
 }
 
 fn check(start: &NodeDurable, told: &Told, end: &End, after: &Recovered) {

@@ -21,7 +21,7 @@ use crate::node::{Config, Life};
 use crate::pass::Outgoing;
 use crate::react::Reading;
 use crate::replica::{Replica, Tables};
-use crate::request::{DEFAULT_KEYSPACE, Pending, Requests};
+use crate::request::{DEFAULT_KEYSPACE, Paper, Pending, Requests};
 
 #[derive(Debug)]
 pub struct Lane<C> {
@@ -63,6 +63,7 @@ pub struct Lane<C> {
     /// Only used by the planted bug that erases later than it looks.
     pub(crate) condemned: BTreeMap<BucketId, Instant>,
     pub(crate) requests: Requests,
+    pub(crate) paper: Paper,
     pub(crate) hops: BTreeMap<u64, crate::request::Hopping>,
     /// For the other lanes, until the next flush.
     pub(crate) outgoing: BTreeMap<u16, Outgoing>,
@@ -150,6 +151,7 @@ impl<C: Conduct> Lane<C> {
             reading: None,
             condemned: BTreeMap::new(),
             requests: Requests::default(),
+            paper: Paper::default(),
             hops: BTreeMap::new(),
             outgoing: BTreeMap::new(),
             passed: 0,

@@ -1,7 +1,5 @@
 //! One bucket on this node: the phaser that decides, and the tables that it decides about.
 
-use std::collections::BTreeMap;
-
 use blueprint::{Breach, Conduct, Index, Instant, Slot, SlotSet};
 use bytes::Bytes;
 use phaser::{Durable, Entry, Image, Message, Payload, Phaser};
@@ -31,21 +29,40 @@ impl<C: Conduct> Replica<C> {
     }
 }
 
-/// The tables of a bucket, one per slot that is not empty.
+/// The tables of a bucket, from the first slot that had something in it to the last: a bucket is one range of slots, or a few, and
+/// whoever looks for a slot knows its place.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
-    slots: BTreeMap<Slot, Table>,
+    first: u16,
+    all: Vec<Table>,
 }
+
+/// Places are made for so many slots at once: slots that come from the last to the first would otherwise move all others each time.
+const AT_ONCE: u16 = 64;
 
 impl Tables {
     pub(crate) fn recover(durable: &Durable) -> Self {
-        Self::decode(durable.tables.iter().map(|(slot, bytes)| (*slot, bytes.clone())))
+        let mut tables = Self::default();
+        // What cannot be decoded was written by ourselves and checked by its checksum: that it is wrong is a bug.
+        let decode = |bytes: &Bytes| Table::decode(bytes).expect("a table that was encoded here");
+        durable.tables.iter().for_each(|(slot, bytes)| *tables.place(*slot) = decode(bytes));
+        tables
     }
 
-    /// What cannot be decoded was written by ourselves and checked by its checksum: that it is wrong is a bug.
-    fn decode(tables: impl Iterator<Item = (Slot, Bytes)>) -> Self {
-        let table = |bytes: &Bytes| Table::decode(bytes).expect("a table that was encoded here");
-        Self { slots: tables.map(|(slot, bytes)| (slot, table(&bytes))).collect() }
+    fn place(&mut self, slot: Slot) -> &mut Table {
+        if self.all.is_empty() {
+            self.first = slot.0 - slot.0 % AT_ONCE;
+        }
+        if slot.0 < self.first {
+            let first = slot.0 - slot.0 % AT_ONCE;
+            self.all.splice(..0, (first..self.first).map(|_| Table::new()));
+            self.first = first;
+        }
+        let at = usize::from(slot.0 - self.first);
+        if at >= self.all.len() {
+            self.all.resize_with(at + 1, Table::new);
+        }
+        &mut self.all[at]
     }
 
     /// `asked`: the command as it came in here, if it did. The entry's body is that, encoded.
@@ -63,28 +80,29 @@ impl Tables {
                 &decoded
             }
         };
-        let table = self.slots.entry(*slot).or_default();
+        let table = self.place(*slot);
         let reply = table.execute::<C>(Stamp { clock: entry.clock, seed: entry.seed }, command);
         if table.is_empty() {
-            self.slots.remove(slot);
+            *table = Table::new(); // without the memory that it had
         }
         Some(reply)
     }
 
+    /// None: it is empty.
     pub(crate) fn get(&self, slot: Slot) -> Option<&Table> {
-        self.slots.get(&slot)
+        let at = slot.0.checked_sub(self.first)?;
+        self.all.get(usize::from(at)).filter(|table| !table.is_empty())
     }
 
+    /// Those that are not empty.
     pub fn iter(&self) -> impl Iterator<Item = (Slot, &Table)> {
-        self.slots.iter().map(|(slot, table)| (*slot, table))
+        let placed = (self.first..).map(Slot).zip(&self.all);
+        placed.filter(|(_, table)| !table.is_empty())
     }
 
     pub(crate) fn encode(&self, slots: &SlotSet) -> Vec<(Slot, Bytes)> {
-        self.slots
-            .iter()
-            .filter(|(slot, _)| slots.contains(**slot))
-            .map(|(slot, table)| (*slot, table.encode()))
-            .collect()
+        let wanted = self.iter().filter(|(slot, _)| slots.contains(*slot));
+        wanted.map(|(slot, table)| (slot, table.encode())).collect()
     }
 
     /// The first of `wanted`, up to about `bytes` and at least one that is not empty, as an image.
@@ -92,14 +110,14 @@ impl Tables {
         let mut tables = Vec::new();
         let mut size = 0;
         let mut end = None;
-        for (slot, table) in self.slots.iter().filter(|(slot, _)| wanted.contains(**slot)) {
+        for (slot, table) in self.iter().filter(|(slot, _)| wanted.contains(*slot)) {
             if size >= bytes {
-                end = Some(*slot);
+                end = Some(slot);
                 break;
             }
             let encoded = table.encode();
             size += encoded.len();
-            tables.push((*slot, encoded));
+            tables.push((slot, encoded));
         }
         let covered = match end {
             Some(slot) => SlotSet::range(Slot(0), Slot(slot.0 - 1)).intersection(wanted),
@@ -117,21 +135,66 @@ impl Tables {
     pub(crate) fn install(&mut self, image: &Image) {
         self.discard(&image.covered);
         let decode = |bytes: &Bytes| Table::decode(bytes).expect("it decoded when it came in");
-        self.slots.extend(image.tables.iter().map(|(slot, bytes)| (*slot, decode(bytes))));
+        image.tables.iter().for_each(|(slot, bytes)| *self.place(*slot) = decode(bytes));
     }
 
     pub(crate) fn discard(&mut self, slots: &SlotSet) {
-        self.slots.retain(|slot, _| !slots.contains(*slot));
+        drop(self.take(slots));
     }
 
     /// O(slots): tables change hands, nothing is copied.
     pub(crate) fn fork<C: Conduct>(&mut self, slots: &SlotSet) -> Self {
-        let (child, rest) = std::mem::take(&mut self.slots).into_iter().partition(|(slot, _)| slots.contains(*slot));
-        self.slots = rest;
-        let mut child = Self { slots: child };
+        let mut child = self.take(slots);
         if C::breaks(Breach::SessionsNotMovedBySplit) {
-            child.slots.values_mut().for_each(Table::take_sessions);
+            child.all.iter_mut().for_each(Table::take_sessions);
         }
         child
+    }
+
+    fn take(&mut self, slots: &SlotSet) -> Self {
+        let mut taken = Self::default();
+        for (slot, table) in (self.first..).map(Slot).zip(&mut self.all) {
+            if !table.is_empty() && slots.contains(slot) {
+                *taken.place(slot) = std::mem::take(table);
+            }
+        }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use blueprint::{Honest, Position};
+
+    use super::*;
+
+    fn put(tables: &mut Tables, slot: u16, command: &Command) {
+        let payload = Payload::Command { slot: Slot(slot), body: command.encode() };
+        let entry = Entry { at: Position::new(1, 1), clock: 0, seed: 0, payload };
+        assert!(tables.execute::<Honest>(&entry, None).is_some());
+    }
+
+    fn slots(tables: &Tables) -> Vec<u16> {
+        tables.iter().map(|(slot, _)| slot.0).collect()
+    }
+
+    /// Where a key belongs is no matter to a table.
+    #[test]
+    fn slots_come_and_go_in_any_order() {
+        let (set, del) = (Command::set("k".into(), "v".into(), None), Command::del("k".into()));
+        let mut tables = Tables::default();
+        for slot in [300, 299, 16383, 0, 301, 5000] {
+            put(&mut tables, slot, &set);
+        }
+        assert_eq!(slots(&tables), [0, 299, 300, 301, 5000, 16383]);
+        assert!(tables.get(Slot(300)).is_some() && tables.get(Slot(298)).is_none());
+        put(&mut tables, 300, &del);
+        put(&mut tables, 302, &del);
+        tables.discard(&SlotSet::range(Slot(0), Slot(298)));
+        let child = tables.fork::<Honest>(&SlotSet::range(Slot(301), Slot(6000)));
+        assert_eq!((slots(&tables), slots(&child)), (vec![299, 16383], vec![301, 5000]));
+        let image = child.image(&SlotSet::range(Slot(0), Slot(9000)), Index(1), usize::MAX);
+        tables.install(&image);
+        assert_eq!(slots(&tables), [301, 5000, 16383]);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use blueprint::{Breach, BucketId, Conduct, Instant, KeyspaceId, LaneId, NodeId, Slot};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use phaser::{Refusal, Served, Ticket};
 use values::{Command, NoSlot, Read, Reply, slot_of};
 
@@ -149,7 +149,7 @@ impl<C: Conduct> Lane<C> {
             return self.follow_up(now, bucket, later, out);
         }
         let input = if pending.command.is_write() {
-            phaser::Input::Write { ticket, slot, body: pending.command.encode() }
+            phaser::Input::Write { ticket, slot, body: self.paper.write(&pending.command) }
         } else {
             phaser::Input::Read { ticket, slot }
         };
@@ -286,6 +286,29 @@ impl<C: Conduct> Lane<C> {
     }
 }
 
+/// What bodies of entries are written on. They lie side by side in pieces, so most need no memory of their own. An entry that is
+/// kept keeps all of its piece, and its neighbours may be of busier buckets and long gone: so a piece is small.
+#[derive(Debug, Default)]
+pub(crate) struct Paper {
+    piece: BytesMut,
+}
+
+impl Paper {
+    const PIECE: usize = 1024;
+
+    fn write(&mut self, command: &Command) -> Bytes {
+        let most = command.most_bytes();
+        if most > Self::PIECE / 4 {
+            return command.encode();
+        }
+        if self.piece.capacity() < most {
+            self.piece = BytesMut::with_capacity(Self::PIECE);
+        }
+        command.encode_into(&mut self.piece);
+        self.piece.split().freeze()
+    }
+}
+
 /// Tickets are numbers in a row: multiplied they are as good as random, and the same in every run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spread(u64);
@@ -301,5 +324,22 @@ impl Hasher for Spread {
 
     fn finish(&self) -> u64 {
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_lie_side_by_side_and_large_ones_apart() {
+        let mut paper = Paper::default();
+        let set = |length| Command::set("k".into(), vec![b'v'; length].into(), None);
+        let bodies: Vec<Bytes> = (0..100).map(|_| paper.write(&set(100))).collect();
+        assert!(bodies.iter().all(|body| *body == set(100).encode()));
+        let side_by_side = |pair: &&[Bytes]| pair[0].as_ptr_range().end == pair[1].as_ptr();
+        assert!(bodies.windows(2).filter(side_by_side).count() > 80);
+        assert_eq!(paper.write(&set(Paper::PIECE)), set(Paper::PIECE).encode());
+        assert!(paper.piece.capacity() <= Paper::PIECE);
     }
 }

@@ -6,10 +6,11 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use blueprint::{Index, Instant, Member};
+use blueprint::{Index, Instant, Member, Position};
 
 use crate::durable::{Image, Record};
 use crate::io::{Outbox, Output, WriteId};
+use crate::log::Entry;
 use crate::message::Message;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -56,8 +57,20 @@ impl Disk {
         self.open
     }
 
-    pub(crate) fn push_append(&mut self, record: Record, last: Index) {
-        self.batch.push(record);
+    /// What follows the entry before it becomes part of its record: they are safe together anyway.
+    pub(crate) fn push_entry(&mut self, previous: Position, entry: Entry) {
+        let last = entry.at.index;
+        match self.batch.last_mut() {
+            Some(Record::Append { entries, .. }) if entries.last().is_some_and(|last| last.at == previous) => {
+                entries.push(entry);
+            }
+            _ => self.batch.push(Record::Append { previous, entries: alloc::vec![entry] }),
+        }
+        self.makes_safe(last);
+    }
+
+    /// When the open batch is safe, so is the log up to `last`.
+    fn makes_safe(&mut self, last: Index) {
         match self.appended.back_mut() {
             Some((id, index)) if *id == self.open => *index = last,
             _ => self.appended.push_back((self.open, last)),
@@ -77,7 +90,8 @@ impl Disk {
         self.safe = Index(0);
         self.appended.clear();
         self.saves.clear();
-        self.push_append(record, base);
+        self.push(record);
+        self.makes_safe(base);
     }
 
     /// The write after which the log is safe up to `index`.

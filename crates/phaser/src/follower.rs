@@ -76,9 +76,8 @@ impl<C: Conduct> Phaser<C> {
             if before < self.log.last().index {
                 self.truncate(before);
             }
-            let previous = self.log.last();
             let reign = fresh.iter().find(|e| e.payload == Payload::Reign).map(|e| e.at.index);
-            self.append(previous, fresh, now);
+            self.append(fresh, now);
             if let Some(reign) = reign {
                 self.forget_former_tables(reign, out);
             }

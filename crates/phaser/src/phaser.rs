@@ -495,17 +495,15 @@ impl<C: Conduct> Phaser<C> {
         }
     }
 
-    pub(crate) fn append(&mut self, previous: Position, entries: Vec<Entry>, now: Instant) {
-        assert_eq!(previous, self.log.last(), "what conflicts was truncated before");
-        for entry in &entries {
+    pub(crate) fn append(&mut self, entries: impl IntoIterator<Item = Entry>, now: Instant) {
+        for entry in entries {
             self.clock.observe(entry.clock, now);
-            if entry.payload == Payload::Reign {
+            if matches!(entry.payload, Payload::Reign) {
                 self.grants.accept_reign(entry.at.term);
             }
-            self.log.push(entry.clone());
+            self.disk.push_entry(self.log.last(), entry.clone());
+            self.log.push(entry);
         }
-        let last = self.log.last().index;
-        self.disk.push_append(Record::Append { previous, entries }, last);
     }
 
     /// Executes what is committed, in log order.

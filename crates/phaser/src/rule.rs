@@ -141,17 +141,15 @@ impl<C: Conduct> Phaser<C> {
         self.log.truncate(self.commit.next());
         self.disk.truncate(self.commit);
         self.proven = self.proven.min(self.commit);
-        let previous = self.log.last();
-        last.at.index = previous.index.next();
-        self.append(previous, alloc::vec![last], now);
+        last.at.index = self.log.last().index.next();
+        self.append([last], now);
     }
 
     /// Gives the next index, stamps and journals.
     pub(crate) fn append_own(&mut self, now: Instant, term: Term, payload: Payload) -> blueprint::Index {
-        let previous = self.log.last();
-        let at = blueprint::Position { term, index: previous.index.next() };
+        let at = blueprint::Position { term, index: self.log.last().index.next() };
         let entry = Entry { at, clock: self.clock.stamp(now), seed: self.draw(), payload };
-        self.append(previous, alloc::vec![entry], now);
+        self.append([entry], now);
         at.index
     }
 

@@ -1,6 +1,7 @@
 //! What clients send: arrays of strings, or lines.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::{Buf, Bytes, BytesMut};
 use values::parse_number;
@@ -69,7 +70,7 @@ impl Requests {
     /// The next request, and its bytes taken from the buffer; or nothing until more have arrived. Requests without words are left out.
     ///
     /// Between two calls the buffer may only grow.
-    pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<Vec<Bytes>>, ProtocolError> {
+    pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<Arc<[Bytes]>>, ProtocolError> {
         loop {
             if self.expected == 0 {
                 match buffer.first() {
@@ -84,7 +85,7 @@ impl Requests {
                     }
                     Some(_) => match self.line(buffer)? {
                         Some(words) if words.is_empty() => continue,
-                        other => return Ok(other),
+                        other => return Ok(other.map(Arc::from)),
                     },
                 }
             }

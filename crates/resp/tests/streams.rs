@@ -10,7 +10,7 @@ type Frames<T> = (Vec<T>, Option<ProtocolError>);
 /// What comes out if the stream arrives in these pieces.
 fn requests(stream: &[u8], cuts: &[usize], limits: Limits) -> Frames<Vec<Bytes>> {
     let mut parser = Requests::new(limits);
-    feed(stream, cuts, |buffer| parser.next(buffer))
+    feed(stream, cuts, |buffer| Ok(parser.next(buffer)?.map(|words| words.to_vec())))
 }
 
 fn replies(stream: &[u8], cuts: &[usize]) -> Frames<Reply> {

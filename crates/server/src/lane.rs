@@ -50,6 +50,8 @@ pub(crate) struct Driver {
     /// Batches that the journal did not take, in their order: its disk is full.
     refused: RefCell<VecDeque<(BatchId, Durability, Vec<NodeRecord>)>>,
     awake: Notify,
+    /// It was woken, and has not settled since: most steps find it so.
+    is_awake: Cell<bool>,
     rearm: Notify,
     deadline: Cell<Instant>,
     /// The last reading of the clock.
@@ -101,6 +103,7 @@ impl Driver {
             workspace: RefCell::default(),
             refused: RefCell::default(),
             awake: Notify::new(),
+            is_awake: Cell::new(false),
             rearm: Notify::new(),
             now: Cell::new(clock::now()),
             followed: Cell::new(Epoch(0)),
@@ -110,7 +113,7 @@ impl Driver {
         spawn_local(Rc::clone(&driver).keep_settling());
         spawn_local(Rc::clone(&driver).keep_time());
         spawn_local(Rc::clone(&driver).keep_wall());
-        driver.awake.notify_one();
+        driver.wake();
         while let Some(letter) = letters.recv().await {
             match letter {
                 Letter::Input(input) => driver.step(input),
@@ -140,7 +143,7 @@ impl Driver {
     /// Takes in what came together with something else: it has the same time.
     pub(crate) fn step_too(&self, input: Input) {
         self.lane.borrow_mut().step(self.now.get(), input, &mut self.out.borrow_mut());
-        self.awake.notify_one();
+        self.wake();
     }
 
     pub(crate) fn look_at_clock(&self) -> Instant {
@@ -155,7 +158,9 @@ impl Driver {
 
     /// There is something to settle.
     pub(crate) fn wake(&self) {
-        self.awake.notify_one();
+        if !self.is_awake.replace(true) {
+            self.awake.notify_one();
+        }
     }
 
     pub(crate) fn this(&self) -> Option<Rc<Self>> {
@@ -165,6 +170,7 @@ impl Driver {
     async fn keep_settling(self: Rc<Self>) {
         loop {
             self.awake.notified().await;
+            self.is_awake.set(false);
             self.settle();
         }
     }

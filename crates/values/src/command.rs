@@ -3,10 +3,11 @@
 //! A command is its row and its words. One command touches one slot: that is what makes split and backfill exact slot by slot.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use blueprint::Slot;
-use bytes::{BufMut, Bytes};
+use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::number::{Decimal, parse_number, parse_unsigned};
@@ -16,8 +17,8 @@ use crate::{Reply, commands, errors, slot_of};
 #[derive(Clone)]
 pub struct Command {
     row: &'static Row,
-    /// As many as the row wants. The first is the row's name.
-    words: Vec<Bytes>,
+    /// As many as the row wants. The first is the row's name. Shared: whoever may have to ask again keeps the command.
+    words: Arc<[Bytes]>,
     series: Option<Series>,
     slot: Result<Slot, NoSlot>,
 }
@@ -61,17 +62,18 @@ pub struct Malformed;
 
 impl Command {
     /// What a client says, in words. The error is the answer for it.
-    pub fn parse(mut words: Vec<Bytes>) -> Result<Command, Reply> {
+    pub fn parse(words: impl Into<Arc<[Bytes]>>) -> Result<Command, Reply> {
+        let mut words = words.into();
         let row = find_row(&words)?;
         if row.number == commands::SERIES {
-            return parse_series(words);
+            return parse_series(&words);
         }
-        words[0] = Bytes::from_static(row.name.as_bytes());
+        Arc::make_mut(&mut words)[0] = Bytes::from_static(row.name.as_bytes());
         Ok(Command::of(row, words, None))
     }
 
     /// Without a look at who asks, and with any row. The words are as many as the row wants.
-    fn of(row: &'static Row, words: Vec<Bytes>, series: Option<Series>) -> Command {
+    fn of(row: &'static Row, words: Arc<[Bytes]>, series: Option<Series>) -> Command {
         assert!(row.takes(words.len()), "{} with {} words", row.name, words.len());
         let slot = slot_among(row, &words);
         Command { row, words, series, slot }
@@ -213,13 +215,13 @@ impl Command {
         let mut words = Vec::with_capacity(WORDS + 1);
         words.push(Bytes::from_static(row.name.as_bytes()));
         words.extend(rest);
-        Command::of(row, words, None)
+        Command::of(row, words.into(), None)
     }
 
     /// The same command about other words; for parts of one that spans slots.
     pub(crate) fn with_words(&self, mut words: Vec<Bytes>) -> Command {
         words.insert(0, self.words[0].clone());
-        Command::of(self.row, words, self.series)
+        Command::of(self.row, words.into(), self.series)
     }
 }
 
@@ -228,26 +230,38 @@ impl Command {
 /// Another first byte will be another form.
 const PLAIN: u8 = 1;
 const IN_SERIES: u8 = 2;
+const LONGEST_VARINT: usize = 10;
 
 impl Command {
     #[must_use]
     pub fn encode(&self) -> Bytes {
-        let size: usize = self.words.iter().map(|word| word.len() + 5).sum();
-        let mut bytes = Vec::with_capacity(size + 8 + if self.series.is_some() { 30 } else { 0 });
+        let mut bytes = BytesMut::with_capacity(self.most_bytes());
+        self.encode_into(&mut bytes);
+        bytes.freeze()
+    }
+
+    /// No more than these are encoded.
+    #[must_use]
+    pub fn most_bytes(&self) -> usize {
+        let words: usize = self.words[1..].iter().map(|word| word.len() + LONGEST_VARINT).sum();
+        let series = if self.series.is_some() { 3 * LONGEST_VARINT } else { 0 };
+        1 + series + 2 * LONGEST_VARINT + words
+    }
+
+    pub fn encode_into(&self, bytes: &mut BytesMut) {
         match self.series {
             None => bytes.put_u8(PLAIN),
             Some(Series { connection, number }) => {
                 bytes.put_u8(IN_SERIES);
-                [connection.id, connection.expires, number].iter().for_each(|number| put_varint(&mut bytes, *number));
+                [connection.id, connection.expires, number].iter().for_each(|number| put_varint(bytes, *number));
             }
         }
-        put_varint(&mut bytes, self.row.number.into());
-        put_varint(&mut bytes, self.words.len() as u64 - 1);
+        put_varint(bytes, self.row.number.into());
+        put_varint(bytes, self.words.len() as u64 - 1);
         for word in &self.words[1..] {
-            put_varint(&mut bytes, word.len() as u64);
+            put_varint(bytes, word.len() as u64);
             bytes.put_slice(word);
         }
-        bytes.into()
     }
 
     /// Its words are slices of `bytes`. Refuses what no execution could make sense of: no such row, too few words, no slot.
@@ -272,7 +286,7 @@ impl Command {
         for _ in 0..follow {
             words.push(rest.word()?);
         }
-        let command = Command::of(row, words, series);
+        let command = Command::of(row, words.into(), series);
         if rest.len() > 0 || command.slot.is_err() { Err(Malformed) } else { Ok(command) }
     }
 }
@@ -288,12 +302,12 @@ fn find_row(words: &[Bytes]) -> Result<&'static Row, Reply> {
 }
 
 /// `SERIES <connection> <number> <command…>`
-fn parse_series(mut words: Vec<Bytes>) -> Result<Command, Reply> {
+fn parse_series(words: &[Bytes]) -> Result<Command, Reply> {
     // Not after parsing it: a long enough chain of them would overflow the stack.
     if row::named(&words[3]).is_some_and(|row| row.number == commands::SERIES) {
         return Err(Reply::error("ERR a series within a series"));
     }
-    let command = Command::parse(words.split_off(3))?;
+    let command = Command::parse(&words[3..])?;
     let connection = Connection::parse(&words[1]);
     let connection = connection.ok_or_else(|| Reply::error("ERR invalid connection, it should be id-expires"))?;
     let number = parse_unsigned(&words[2]).ok_or_else(errors::not_a_number)?;
@@ -379,12 +393,12 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-fn put_varint(bytes: &mut Vec<u8>, mut number: u64) {
+fn put_varint(bytes: &mut BytesMut, mut number: u64) {
     while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
+        bytes.put_u8(number as u8 | 0x80);
         number >>= 7;
     }
-    bytes.push(number as u8);
+    bytes.put_u8(number as u8);
 }
 
 /// What is still to be decoded.

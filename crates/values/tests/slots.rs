@@ -10,7 +10,7 @@ use values::{Command, Cursor, Read, Reply, Scan, Stamp, Table, parse_unsigned, s
 const SLOT: Slot = Slot(5);
 
 fn command(text: &str) -> Command {
-    let words = text.split_whitespace().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect();
+    let words: Vec<_> = text.split_whitespace().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect();
     Command::parse(words).unwrap_or_else(|error| panic!("{text}: {error:?}"))
 }
 

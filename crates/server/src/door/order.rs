@@ -11,6 +11,7 @@
 //!   meanwhile, it is too late for that, and the client hears that it was not done;
 //! - what concerns more slots than one is alone.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -124,7 +125,8 @@ impl<T> Order<T> {
             self.alone = false;
             return !self.behind.is_empty();
         };
-        let Some(line) = self.lines.get_mut(&slot.0) else { return false };
+        let Entry::Occupied(mut entry) = self.lines.entry(slot.0) else { return false };
+        let line = entry.get_mut();
         self.count -= 1;
         match concern {
             Concern::Write { .. } => {
@@ -135,7 +137,8 @@ impl<T> Order<T> {
         }
         let waits = line.waiting.is_some();
         if line.is_idle() {
-            self.forget(slot);
+            entry.remove();
+            self.shrink();
         }
         waits || (self.count == 0 && !self.behind.is_empty())
     }
@@ -163,7 +166,8 @@ impl<T> Order<T> {
         {
             self.count -= line.follow(slot, way, steps);
             if line.is_idle() {
-                self.forget(slot);
+                self.lines.remove(&slot.0);
+                self.shrink();
             }
         }
         while let Some(first) = self.behind.front() {
@@ -177,8 +181,7 @@ impl<T> Order<T> {
         }
     }
 
-    fn forget(&mut self, slot: Slot) {
-        self.lines.remove(&slot.0);
+    fn shrink(&mut self) {
         if self.lines.is_empty() && self.lines.capacity() > KEPT {
             self.lines = HashMap::default();
         }

@@ -142,8 +142,7 @@ mod tests {
     #[test]
     fn many_empty_words_are_a_large_request() {
         let mut words = vec![Bytes::from_static(b"RPUSH"), Bytes::from_static(b"k")];
-        let concern =
-            |words: &[Bytes]| concern_of(&Command::parse(words.to_vec()).expect("it has a key and an element"));
+        let concern = |words: &[Bytes]| concern_of(&Command::parse(words).expect("it has a key and an element"));
         words.push(Bytes::new());
         assert!(matches!(concern(&words), Concern::Write { large: false, .. }));
         words.resize(LARGE, Bytes::new());

@@ -1,6 +1,7 @@
 //! What becomes of a client's words: answered here, or asked of the cluster.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use blueprint::NodeId;
@@ -13,7 +14,7 @@ use super::{Connection, cluster, server, wide};
 use crate::addresses::Addresses;
 use crate::lane::Driver;
 
-pub(super) fn hear(driver: &Rc<Driver>, connection: &Rc<Connection>, words: Vec<Bytes>) {
+pub(super) fn hear(driver: &Rc<Driver>, connection: &Rc<Connection>, words: Arc<[Bytes]>) {
     let hall = &driver.hall;
     hall.house.count_command();
     let command = match Command::parse(words) {

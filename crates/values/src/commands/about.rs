@@ -68,7 +68,7 @@ pub(super) fn list(words: &[Bytes]) -> Outcome {
 /// `COMMAND GETKEYS command…`
 pub(super) fn getkeys(words: &[Bytes]) -> Outcome {
     let words = &words[2..];
-    let command = Command::parse(words.to_vec()).map_err(|_| {
+    let command = Command::parse(words).map_err(|_| {
         let known = public_named(&words[0]).is_some();
         Reply::error(if known {
             "ERR Invalid number of arguments specified for command"
