@@ -34,6 +34,8 @@ pub(crate) struct Segment {
     /// The last frame that counts; one less than the first if none does.
     pub(crate) last: u64,
     pub(crate) frames: u64,
+    /// Where some of its frames begin, and their numbers: at least one in `MILE` bytes, unless a frame is longer.
+    pub(crate) milestones: Vec<(u64, u64)>,
     /// Blocks that the disk did not give back.
     pub(crate) unreadable: BTreeSet<u64>,
 }
@@ -168,7 +170,18 @@ impl Reader {
                     }
                     let last = head.first.saturating_sub(1);
                     let end = SEGMENT_HEAD;
-                    segments.push(Segment { name, file, size, head, lacks_copy, end, last, frames: 0, unreadable });
+                    segments.push(Segment {
+                        name,
+                        file,
+                        size,
+                        head,
+                        lacks_copy,
+                        end,
+                        last,
+                        frames: 0,
+                        milestones: Vec::new(),
+                        unreadable,
+                    });
                 }
                 Err(HeadProblem::Version(version)) => return Err(OpenError::Version { file: name, version }),
                 Err(HeadProblem::None) => headless.push((name, file, size)),
@@ -276,6 +289,7 @@ impl Reader {
             }
             self.take(frame, bytes, head.ordinal);
             let segment = &mut self.segments[at];
+            segment.pass(frame);
             segment.end = end as u64;
             (segment.last, segment.frames) = (sequence, segment.frames + 1);
         }
@@ -509,7 +523,23 @@ impl Reader {
     }
 }
 
+/// Of what may not be synced, up to so much more than need be is written again.
+const MILE: u64 = 64 << 10;
+
 impl Segment {
+    fn pass(&mut self, frame: &Found) {
+        let at = frame.at as u64;
+        if at >= self.milestones.last().map_or(SEGMENT_HEAD, |(before, _)| *before) + MILE {
+            self.milestones.push((at, frame.head.sequence));
+        }
+    }
+
+    /// Everything before this place is synced, if everything up to that number is: the header too, as it was written first.
+    fn synced_before(&self, synced: u64) -> u64 {
+        let stones = self.milestones.partition_point(|(_, sequence)| *sequence <= synced + 1);
+        stones.checked_sub(1).map_or(0, |last| self.milestones[last].0)
+    }
+
     fn into_free(self) -> Free {
         Free { name: self.name, size: self.size, is_sound: self.unreadable.is_empty() }
     }
@@ -577,7 +607,7 @@ fn read_into(file: &dyn DiskFile, size: u64, bytes: &mut Vec<u8>) -> BTreeSet<u6
     unreadable
 }
 
-/// Writes the end of the journal once more and syncs it. What was read may be known to the operating system only; and after a
+/// Writes the end of the journal, from the last synced mark on, once more and syncs it. What was read may be known to the operating system only; and after a
 /// sync that failed, a sync alone would say yes without writing anything.
 ///
 /// Block by block, without those that could not be read before: no record that counts is in one of them. A segment has both copies of
@@ -587,8 +617,11 @@ pub(crate) fn settle_on_disk(scan: &Scan) -> io::Result<()> {
         let mut head = Vec::new();
         segment.head.write(&mut head);
         let mut block = vec![0; BLOCK];
+        let synced = segment.synced_before(scan.synced);
         for (i, from) in (0..segment.end).step_by(BLOCK).enumerate() {
-            if segment.unreadable.contains(&(i as u64)) {
+            let lacks_copy = segment.lacks_copy && from < SEGMENT_HEAD;
+            let is_synced = from + (BLOCK as u64) <= synced && !lacks_copy;
+            if is_synced || segment.unreadable.contains(&(i as u64)) {
                 continue;
             }
             let part = &mut block[..(segment.size - from).min(BLOCK as u64) as usize];

@@ -12,11 +12,12 @@ use std::time::Duration;
 use blueprint::{Applied, Command, MetaCommand, MetaState, NodeId, Report};
 use bytes::Bytes;
 use openraft::{EmptyNode, ServerState};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::ask::{Question, Reached};
 use crate::clock::LeaderClock;
+use crate::gather::{self, MOST_TOGETHER, Proposal};
 use crate::log::LogStore;
 use crate::machine::{Known, Machine};
 use crate::network::Network;
@@ -44,6 +45,7 @@ pub(crate) struct Inner {
     guide: Mutex<Guide>,
     clock: Mutex<LeaderClock>,
     closed: AtomicBool,
+    proposals: mpsc::Sender<Proposal>,
     tending: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -209,6 +211,7 @@ impl Embedded {
         let log = LogStore::new(store.clone());
         let raft = Raft::new(identity.me.0, Arc::new(config), network, log, machine).await;
         let raft = raft.map_err(|fatal| OpenError::Stopped(fatal.to_string()))?;
+        let (proposals, proposed) = mpsc::channel(MOST_TOGETHER);
         let inner = Arc::new(Inner {
             identity,
             raft,
@@ -220,8 +223,10 @@ impl Embedded {
             guide: Mutex::new(guide),
             clock: Mutex::default(),
             closed: AtomicBool::new(false),
+            proposals,
             tending: Mutex::default(),
         });
+        tokio::spawn(gather::write_together(Arc::downgrade(&inner), proposed));
         *lock(&inner.tending) = Some(tokio::spawn(tend::tend(Arc::downgrade(&inner))));
         Ok(Self { inner })
     }
@@ -381,19 +386,14 @@ impl Inner {
         if metrics.state != ServerState::Leader || metrics.running_state.is_err() || self.is_forsaken(&metrics) {
             return Answer::NotLeader(self.guide_elsewhere());
         }
-        let stamp = self.stamp(metrics.current_term);
-        let mark = crate::raft::Mark::default();
-        let stamped = crate::raft::Stamped { stamp, command, mark: mark.clone() };
-        match tokio::time::timeout(self.settings.patience, self.raft.client_write(stamped)).await {
-            Ok(Ok(written)) => match written.data.expect("a command was written, and it has an answer") {
-                Ok(applied) => Answer::Done(applied),
-                Err(refusal) => Answer::Refused(refusal),
-            },
-            Ok(Err(error)) if error.forward_to_leader().is_some() && !mark.is_set() => {
-                Answer::NotLeader(self.guide_elsewhere())
+        let (answer, answered) = oneshot::channel();
+        let proposed = async {
+            match self.proposals.send(Proposal { command, answer }).await {
+                Ok(()) => answered.await.unwrap_or(Answer::Unknown),
+                Err(_) => Answer::NotLeader(self.guide_elsewhere()),
             }
-            Ok(Err(_)) | Err(_) => Answer::Unknown,
-        }
+        };
+        tokio::time::timeout(self.settings.patience, proposed).await.unwrap_or(Answer::Unknown)
     }
 
     /// What the clock of the leader of that term says.
@@ -453,7 +453,7 @@ impl Inner {
     }
 
     /// The same from a node that was asked as the leader, and cannot act as one.
-    fn guide_elsewhere(&self) -> Guide {
+    pub(crate) fn guide_elsewhere(&self) -> Guide {
         let guide = self.guide();
         Guide { leader: guide.leader.filter(|leader| *leader != self.me()), ..guide }
     }

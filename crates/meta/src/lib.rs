@@ -8,6 +8,7 @@ mod ask;
 mod carrier;
 mod clock;
 mod embedded;
+mod gather;
 mod log;
 mod machine;
 mod network;

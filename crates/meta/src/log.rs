@@ -5,7 +5,7 @@ use std::ops::{Bound, RangeBounds};
 
 use openraft::storage::{LogFlushed, RaftLogStorage};
 use openraft::{AnyError, EntryPayload, LogState, OptionalSend, RaftLogReader, StorageIOError};
-use redb::{Durability, ReadableDatabase, ReadableTable};
+use redb::{ReadableDatabase, ReadableTable};
 
 use crate::raft::{Entry, LogId, StorageError, Types, Vote};
 use crate::store::{Fault, LOG, RECORDS, Store, decode, encode, record};
@@ -92,21 +92,18 @@ impl RaftLogStorage<Types> for LogStore {
         get.map_err(|fault| StorageIOError::read_vote(because(&fault)).into())
     }
 
-    /// Only so that a node that starts again knows at once what it knew: not synced, as the next append does that.
     async fn save_committed(&mut self, committed: Option<LogId>) -> Result<(), StorageError> {
-        let bytes = encode(&committed);
-        let put = self.store.run(move |database| {
-            let mut change = database.begin_write()?;
-            change.set_durability(Durability::None)?;
-            change.open_table(RECORDS)?.insert(record::COMMITTED, bytes.as_slice())?;
-            Ok(change.commit()?)
-        });
-        put.await.map_err(|fault| StorageIOError::write(because(&fault)).into())
+        *self.store.committed() = Some(encode(&committed));
+        Ok(())
     }
 
     async fn read_committed(&mut self) -> Result<Option<LogId>, StorageError> {
-        let get = self.store.get::<Option<LogId>>(record::COMMITTED).await;
-        get.map(Option::flatten).map_err(|fault| StorageIOError::read(because(&fault)).into())
+        let unwritten = self.store.committed().clone();
+        let committed = match unwritten {
+            Some(bytes) => decode(record::COMMITTED, &bytes).map(Some),
+            None => self.store.get::<Option<LogId>>(record::COMMITTED).await,
+        };
+        committed.map(Option::flatten).map_err(|fault| StorageIOError::read(because(&fault)).into())
     }
 
     async fn append<I>(&mut self, entries: I, callback: LogFlushed<Types>) -> Result<(), StorageError>
@@ -121,8 +118,12 @@ impl RaftLogStorage<Types> for LogStore {
             }
             rows.push((entry.log_id.index, encode(&entry)));
         }
+        let committed = self.store.committed().take();
         let write = self.store.run(move |database| {
             let change = database.begin_write()?;
+            if let Some(committed) = committed {
+                change.open_table(RECORDS)?.insert(record::COMMITTED, committed.as_slice())?;
+            }
             let mut log = change.open_table(LOG)?;
             for (index, bytes) in &rows {
                 log.insert(index, bytes.as_slice())?;

@@ -102,13 +102,14 @@ impl RaftStateMachine<Types> for Machine {
         for entry in entries {
             self.at.applied = Some(entry.log_id);
             answers.push(match entry.payload {
-                EntryPayload::Blank => None,
+                EntryPayload::Blank => Vec::new(),
                 EntryPayload::Normal(stamped) => {
-                    Some(Arc::make_mut(&mut self.at.state).apply::<Honest>(stamped.stamp, &stamped.command))
+                    let state = Arc::make_mut(&mut self.at.state);
+                    stamped.commands.iter().map(|command| state.apply::<Honest>(stamped.stamp, command)).collect()
                 }
                 EntryPayload::Membership(membership) => {
                     self.at.membership = Membership::new(Some(entry.log_id), membership);
-                    None
+                    Vec::new()
                 }
             });
         }

@@ -1,7 +1,7 @@
 //! What openraft is told about us: which types it deals in.
 //!
-//! Its nodes are numbers without addresses: how a node is reached is known to whoever carries. A command gets its stamp from the
-//! leader, before it is appended, so that every voter applies it with the same one.
+//! Its nodes are numbers without addresses: how a node is reached is known to whoever carries. Commands get their stamp from the
+//! leader, before they are appended, so that every voter applies them with the same one.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 openraft::declare_raft_types!(
     pub(crate) Types:
         D = Stamped,
-        R = Option<Result<Applied, Refusal>>,
+        R = Vec<Result<Applied, Refusal>>,
         NodeId = u64,
         Node = EmptyNode,
         Entry = openraft::Entry<Types>,
@@ -30,12 +30,12 @@ pub(crate) type SnapshotMeta = openraft::SnapshotMeta<u64, EmptyNode>;
 pub(crate) type Metrics = openraft::RaftMetrics<u64, EmptyNode>;
 pub(crate) type StorageError = openraft::StorageError<u64>;
 
-/// An entry of the log.
+/// An entry of the log: commands that came together, each accepted or refused by itself (`gather`).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Stamped {
     pub(crate) stamp: Instant,
-    pub(crate) command: MetaCommand,
-    /// For the one who waits for it, in this process only.
+    pub(crate) commands: Vec<MetaCommand>,
+    /// For those who wait for it, in this process only.
     #[serde(skip)]
     pub(crate) mark: Mark,
 }

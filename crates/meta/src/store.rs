@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use blueprint::NodeId;
 use redb::backends::FileBackend;
@@ -102,6 +102,9 @@ pub(crate) struct Store {
     /// None once closed. The lock of the file goes with it, whoever still holds on to this.
     database: Arc<RwLock<Option<Database>>>,
     hurry: Arc<AtomicBool>,
+    /// Up to where the log is committed, if that is not in the file yet. A node that starts again knows more at once by it, and nothing
+    /// depends on it: so it goes with the next append, or when the file is closed.
+    committed: Arc<Mutex<Option<Vec<u8>>>>,
 }
 
 impl Store {
@@ -122,7 +125,16 @@ impl Store {
             Ok::<_, OpenError>(database)
         });
         let database = opened.await?;
-        Ok(Self { path: Arc::new(path.to_path_buf()), database: Arc::new(RwLock::new(Some(database))), hurry })
+        Ok(Self {
+            path: Arc::new(path.to_path_buf()),
+            database: Arc::new(RwLock::new(Some(database))),
+            hurry,
+            committed: Arc::default(),
+        })
+    }
+
+    pub(crate) fn committed(&self) -> MutexGuard<'_, Option<Vec<u8>>> {
+        self.committed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -136,8 +148,16 @@ impl Store {
     /// Whoever comes later finds it closed; whoever is at it finishes first.
     pub(crate) async fn close(&self) {
         self.hurry.store(true, Ordering::Release);
-        let database = Arc::clone(&self.database);
-        blocking(move || drop(database.write().unwrap_or_else(PoisonError::into_inner).take())).await;
+        let (database, committed) = (Arc::clone(&self.database), self.committed().take());
+        blocking(move || {
+            let database = database.write().unwrap_or_else(PoisonError::into_inner).take();
+            if let (Some(database), Some(committed)) = (&database, committed)
+                && let Err(fault) = put(database, record::COMMITTED, &committed)
+            {
+                tracing::warn!(%fault, "what is committed could not be noted down");
+            }
+        })
+        .await;
     }
 
     pub(crate) async fn run<T, F>(&self, work: F) -> Result<T, Fault>
@@ -179,13 +199,14 @@ impl Store {
     /// Safe on disk when this returns.
     pub(crate) async fn put<T: Serialize>(&self, name: &'static str, value: &T) -> Result<(), Fault> {
         let bytes = encode(value);
-        self.run(move |database| {
-            let change = database.begin_write()?;
-            change.open_table(RECORDS)?.insert(name, bytes.as_slice())?;
-            Ok(change.commit()?)
-        })
-        .await
+        self.run(move |database| put(database, name, &bytes)).await
     }
+}
+
+fn put(database: &Database, name: &str, bytes: &[u8]) -> Result<(), Fault> {
+    let change = database.begin_write()?;
+    change.open_table(RECORDS)?.insert(name, bytes)?;
+    Ok(change.commit()?)
 }
 
 fn create(path: &Path, hurry: Arc<AtomicBool>) -> Result<Database, DatabaseError> {
@@ -198,8 +219,13 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     postcard::to_allocvec(value).expect("every collection has a length and memory is all it takes")
 }
 
+/// All of the bytes, or none: those of another release could begin with something that looks right.
 pub(crate) fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, Fault> {
-    postcard::from_bytes(bytes).map_err(|error| Fault::Damaged(format!("{what}: {error}")))
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, [])) => Ok(value),
+        Ok((_, rest)) => Err(Fault::Damaged(format!("{what}: {} bytes too many", rest.len()))),
+        Err(error) => Err(Fault::Damaged(format!("{what}: {error}"))),
+    }
 }
 
 fn sync_directory_of(path: &Path) -> std::io::Result<()> {

@@ -16,7 +16,7 @@ use crate::ClusterId;
 use crate::raft::{LogId, Types};
 
 /// Raised whenever the bytes of one version could be misread by another.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Envelope {

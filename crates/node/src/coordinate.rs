@@ -53,6 +53,7 @@ impl<C: Conduct> Desk<C> {
         if !self.is_alive(now) {
             return;
         }
+        self.watched_by.insert(from, now);
         let holding = |bucket: &BucketId| {
             // What is set aside is nothing to rely on.
             let row = self.row(*bucket).filter(|row| row.part != Part::Aside)?;
@@ -71,15 +72,19 @@ impl<C: Conduct> Desk<C> {
         blueprint: &Arc<blueprint::Blueprint>,
         out: &mut Vec<Output>,
     ) {
-        self.pushed_by.insert(from);
+        self.watched_by.insert(from, now);
         self.hand_on(blueprint, out);
         if self.blueprint.epoch >= blueprint.epoch {
-            self.echo(now, out);
+            self.tell(now, from, PeerMessage::Echoed(self.blueprint.epoch), out);
         }
     }
 
+    /// Every coordinator on duty hears it, whoever pushed: 1. n1 hands over to n2; 2. one of them pushes that to n2, and it is the turn of
+    /// another to push it to n1, which it does once n2 acts on it.
     pub(crate) fn echo(&mut self, now: Instant, out: &mut Vec<Output>) {
-        for node in std::mem::take(&mut self.pushed_by) {
+        let patience = self.config.silence;
+        self.watched_by.retain(|_, asked| now.since(*asked) <= patience);
+        for node in self.watched_by.keys().copied().collect::<Vec<_>>() {
             self.tell(now, node, PeerMessage::Echoed(self.blueprint.epoch), out);
         }
     }

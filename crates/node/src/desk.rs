@@ -43,9 +43,11 @@ pub struct Desk<C> {
     pub(crate) coordinator: Coordinator<C>,
     /// Counts the coordinator's reads of the meta group.
     pub(crate) asked: u64,
-    /// Who waits to hear that what it pushed is acted on.
-    pub(crate) pushed_by: BTreeSet<NodeId>,
+    /// Coordinators that asked lately: they hear what this node acts on next.
+    pub(crate) watched_by: BTreeMap<NodeId, Instant>,
     upkeep_at: Instant,
+    /// The process is about to end.
+    pub(crate) leaving: bool,
 }
 
 impl<C: Conduct> Desk<C> {
@@ -69,8 +71,9 @@ impl<C: Conduct> Desk<C> {
             coordinator: Coordinator::recover(config.coordinator_of(id), seed, now),
             registrar: Registrar::recover(config.directory.clone(), life, &registrar::Durable::default(), now),
             asked: 0,
-            pushed_by: BTreeSet::new(),
+            watched_by: BTreeMap::new(),
             upkeep_at: now + config.upkeep,
+            leaving: false,
             config,
         }
     }
@@ -88,6 +91,14 @@ impl<C: Conduct> Desk<C> {
                     self.step_registrar(now, registrar::Input::Flush, out);
                     self.flush_directory = false;
                 }
+                if self.directory_changed {
+                    self.look_around(now);
+                    self.share_directory(now, out);
+                }
+            }
+            Input::Leave => {
+                self.leaving = true;
+                self.publish(now, out);
             }
             Input::Wake => self.on_wake(now, out),
             // For the lanes.
@@ -215,15 +226,20 @@ impl<C: Conduct> Desk<C> {
         if now >= self.upkeep_at {
             self.upkeep_at = now + self.config.upkeep;
             self.look_around(now);
-            let changed = std::mem::take(&mut self.directory_changed);
-            for (to, ((owed, sent), heard)) in self.stations().zip(self.owed.iter_mut().zip(&self.heard)) {
-                *owed |= changed;
-                if *owed && *heard >= *sent {
-                    (*owed, *sent) = (false, now);
-                    out.push(Output::Mail { to, mail: Mail::Directory(Arc::clone(&self.directory)) });
-                }
-            }
+            self.share_directory(now, out);
             self.publish(now, out);
+        }
+    }
+
+    /// With the lanes that lack something of it.
+    fn share_directory(&mut self, now: Instant, out: &mut Vec<Output>) {
+        let changed = std::mem::take(&mut self.directory_changed);
+        for (to, ((owed, sent), heard)) in self.stations().zip(self.owed.iter_mut().zip(&self.heard)) {
+            *owed |= changed;
+            if *owed && *heard >= *sent {
+                (*owed, *sent) = (false, now);
+                out.push(Output::Mail { to, mail: Mail::Directory(Arc::clone(&self.directory)) });
+            }
         }
     }
 }

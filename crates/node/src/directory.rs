@@ -36,7 +36,11 @@ impl<C: Conduct> Desk<C> {
                     out.push(Output::Send { to: envelope.to, message: PeerMessage::Directory(envelope) });
                 }
                 registrar::Output::Changed { owner, key } => self.on_row_changed(now, owner, &key),
-                registrar::Output::Event(registrar::Event::Away { peer }) => self.unheed(peer),
+                registrar::Output::Event(registrar::Event::Away { peer }) => {
+                    self.directory_changed = true;
+                    self.unheed(peer);
+                }
+                registrar::Output::Event(registrar::Event::Live { .. }) => self.directory_changed = true,
                 registrar::Output::Write { .. }
                 | registrar::Output::Updated { .. }
                 | registrar::Output::Refused { .. }
@@ -51,7 +55,7 @@ impl<C: Conduct> Desk<C> {
     pub(crate) fn publish(&mut self, now: Instant, out: &mut Vec<Output>) {
         let refresh = now.since(self.published.refreshed) >= REFRESH;
         let positions = refresh || now.since(self.published.positions) >= POSITIONS;
-        let node = NodeRow { echoed: self.blueprint.epoch, bytes: 0 };
+        let node = NodeRow { echoed: self.blueprint.epoch, bytes: 0, leaving: self.leaving };
         let buckets: BTreeMap<BucketId, BucketRow> = self.rows().map(|(bucket, row)| (bucket, *row)).collect();
         let mut edits = Vec::new();
         if refresh || self.published.node != Some(node) {

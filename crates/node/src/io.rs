@@ -91,6 +91,8 @@ pub enum Input {
     Wall {
         micros: u64,
     },
+    /// The process is about to end: nobody should give this node another part. For the desk.
+    Leave,
     Flush,
     Wake,
 }

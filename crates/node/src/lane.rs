@@ -220,6 +220,7 @@ impl<C: Conduct> Lane<C> {
             Input::Wall { micros } => self.on_wall(now, micros, out),
             Input::Flush => self.on_flush(now, out),
             Input::Wake => self.on_wake(now, out),
+            Input::Leave => {} // for the desk
         }
     }
 
@@ -411,7 +412,10 @@ impl<C: Conduct> Lane<C> {
     fn on_mail(&mut self, now: Instant, mail: Mail, out: &mut Vec<Output>) {
         match mail {
             Mail::Blueprint(blueprint) => self.on_blueprint(now, &blueprint, out),
-            Mail::Directory(directory) => self.directory = directory,
+            Mail::Directory(directory) => {
+                self.directory = directory;
+                self.react(now, out);
+            }
             Mail::Order(order) => self.on_order(now, order, out),
             Mail::Requests(requests) => self.on_requests(now, requests, out),
             Mail::Answers(answers) => self.on_answers(answers, out),

@@ -211,7 +211,7 @@ impl<C: Conduct> Node<C> {
 
     /// What this node would say about itself in the directory, were it asked now.
     pub fn sighting(&self) -> Sighting {
-        let node = NodeRow { echoed: self.blueprint().epoch, bytes: 0 };
+        let node = NodeRow { echoed: self.blueprint().epoch, bytes: 0, leaving: self.desk.leaving };
         let buckets = self.lanes.iter().flat_map(Lane::rows).collect();
         Sighting { reachable: true, heard: Instant::ZERO, node, buckets }
     }

@@ -1,8 +1,8 @@
 //! Hand over: a planned change of primary.
 //!
-//! pause (new writes wait) → drain until everything is committed → propose → until the outcome is known no write is
-//! accepted (R7), reads go on under R5 → the successor is seen: stop, `Abdicate`, forward the backlog. What cannot drain
-//! within its budget falls back before anything is proposed.
+//! the blueprint read afresh → pause (new writes wait) → drain until everything is committed → propose → until the outcome is
+//! known no write is accepted (R7), reads go on under R5 → the successor is seen: stop, `Abdicate`, forward the backlog. What
+//! cannot drain within its budget falls back before anything is proposed.
 
 use alloc::vec::Vec;
 
@@ -16,6 +16,7 @@ use crate::phaser::{Phaser, Role};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum HandOver {
     None,
+    /// Until it is told what it asked, nothing waits for it: there may be no meta group to answer.
     Draining {
         to: Member,
         nonce: u64,
@@ -33,7 +34,7 @@ impl HandOver {
     pub(crate) fn pauses<C: Conduct>(&self) -> bool {
         match self {
             Self::None => false,
-            Self::Draining { .. } => true,
+            Self::Draining { told, .. } => *told,
             Self::Proposed { .. } => !C::breaks(Breach::WritesAfterUnknownHandOver),
         }
     }
@@ -66,11 +67,12 @@ impl<C: Conduct> Phaser<C> {
     }
 
     pub(crate) fn on_hand_over_told(&mut self, now: Instant, answered: u64, out: &mut Outbox) {
+        let budget = self.config.drain_budget;
         let Role::Leading(leader) = &mut self.role else { return };
-        if let HandOver::Draining { nonce, told, .. } = &mut leader.hand_over
+        if let HandOver::Draining { nonce, told: told @ false, until, .. } = &mut leader.hand_over
             && *nonce == answered
         {
-            *told = true;
+            (*told, *until) = (true, now + budget);
             self.try_propose_hand_over(now, out);
         }
     }

@@ -33,6 +33,8 @@ pub struct NodeRow {
     pub echoed: Epoch,
     /// Bytes of data that it holds.
     pub bytes: u64,
+    /// It is about to end: nobody gives it another part.
+    pub leaving: bool,
 }
 
 /// A node about one replica of its own.
@@ -80,6 +82,10 @@ impl Directory {
 
     pub fn is_reachable(&self, node: NodeId) -> bool {
         self.nodes.get(&node).is_some_and(|s| s.reachable)
+    }
+
+    pub fn is_leaving(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|s| s.node.leaving)
     }
 
     /// What that node holds of it.

@@ -47,6 +47,17 @@ impl<C: Conduct> Registrar<C> {
         }
     }
 
+    /// Who speaks may not have heard what it was asked. (Otherwise: 1. n2 starts, departed, and asks n1, to whom it is nobody; 2. it is
+    /// welcomed back, and n1 asks it; 3. n2 waits for an answer that does not come, and says nothing about itself meanwhile.)
+    pub(crate) fn ask_again(&mut self, now: Instant, node: NodeId, out: &mut Outbox) {
+        let repeat_at = now + self.config.patience;
+        let standing = self.standing(node);
+        let Some(asked) = self.peers.get_mut(&node).and_then(|peer| peer.asked.as_mut()) else { return };
+        *asked = Asked { repeat_at, tries: 1, is_outdated: false, compared: None, ..asked.clone() };
+        let nonce = asked.nonce;
+        self.send(node, Message::Check { nonce, standing }, out);
+    }
+
     pub(crate) fn on_check(&mut self, now: Instant, from: NodeId, nonce: u64, standing: Standing, out: &mut Outbox) {
         if !self.makes_sense(&standing) {
             return self.drop_message(from, Dropped::Malformed, out);

@@ -276,6 +276,7 @@ impl<C: Conduct> Registrar<C> {
             // Said to an earlier life of mine, perhaps long ago: who starts counts on what it asked for itself.
             Message::Check { nonce, .. } if !is_for_this_life && !self.is_complete => {
                 self.answer_check(from, nonce, out);
+                self.ask_again(now, from, out);
             }
             Message::Check { nonce, standing } => self.on_check(now, from, nonce, standing, out),
             Message::Pull { nonce, owner, onto, after } => self.on_pull(now, from, nonce, owner, (onto, after), out),

@@ -166,7 +166,7 @@ impl Driver {
         });
         spawn_local(Rc::clone(&driver).keep_settling());
         spawn_local(Rc::clone(&driver).keep_time());
-        spawn_local(Rc::clone(&driver).keep_links());
+        spawn_local(Rc::clone(&driver).keep_up());
         driver.awake.notify_one();
         driver
     }
@@ -182,7 +182,7 @@ impl Driver {
         }
     }
 
-    fn step(&self, input: Input) {
+    pub(crate) fn step(&self, input: Input) {
         self.desk.borrow_mut().step(clock::now(), input, &mut self.out.borrow_mut());
         self.awake.notify_one();
     }
@@ -313,14 +313,16 @@ impl Driver {
         }
     }
 
-    /// Links go where the newest blueprint that is known here says.
-    async fn keep_links(self: Rc<Self>) {
+    /// Links go where the newest blueprint that is known here says. And the coordinator hears of it at once, as if it had just read it:
+    /// whoever gains or loses something by it should not have to wait for a round.
+    async fn keep_up(self: Rc<Self>) {
         let mut watch = self.meta.watch();
         loop {
             let state = Arc::clone(&watch.borrow_and_update());
             if state.blueprint.epoch > self.followed.get() {
                 self.followed.set(state.blueprint.epoch);
                 self.wires.follow(&state.blueprint);
+                self.step(Input::MetaRead { id: 0, state });
             }
             if watch.changed().await.is_err() {
                 return;

@@ -359,7 +359,7 @@ impl Driver {
     fn hear(&self, from: NodeId, message: PeerMessage) {
         if let PeerMessage::Bucket { bucket, .. } = &message
             && self.leaving.get()
-            && !self.is_member(*bucket)
+            && self.has_no_part(*bucket)
         {
             return;
         }
@@ -371,10 +371,11 @@ impl Driver {
         }
     }
 
-    fn is_member(&self, bucket: BucketId) -> bool {
+    /// A candidate has one: its primary may count on its answers already (R6). So does whoever holds a child that is not registered yet.
+    fn has_no_part(&self, bucket: BucketId) -> bool {
         let lane = self.lane.borrow();
         let government = lane.blueprint().buckets.get(&bucket).and_then(|bucket| bucket.government());
-        government.is_some_and(|government| government.members().any(|member| member.node == self.me))
+        government.is_some_and(|government| government.named(self.me).is_none())
     }
 
     async fn keep_time(self: Rc<Self>) {

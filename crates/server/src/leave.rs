@@ -1,12 +1,12 @@
-//! A node that is asked to stop does not just stop: others would wait until it is missed. It hands over what it leads, and lets
-//! itself be dismissed where enough others are left. It keeps what it has, and catches up by log when it is back. Where it is a member
-//! no longer it hears nothing more: who answers is seated again, and would be missed when the process ends.
+//! A node that is asked to stop does not just stop: others would wait until it is missed. It says so, and nobody gives it another part;
+//! it hands over what it leads, and lets itself be dismissed where enough others are left. It keeps what it has, and catches up by log
+//! when it is back.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant as Moment};
 
-use blueprint::{Blueprint, Bucket, BucketId, Change, Command, Fate, NodeId};
+use blueprint::{Blueprint, Bucket, BucketId, Change, Command, Fate, Member, NodeId};
 use meta::Meta;
 use node::{Door, Input, Mail, Station};
 use reactor::coordinator::Order;
@@ -29,6 +29,7 @@ const LAST_WORDS: Duration = Duration::from_secs(3);
 pub(crate) async fn leave(driver: &Rc<Driver>, say: &Rc<dyn Fn(String)>) {
     let (begun, mut asked) = (Moment::now(), None::<Moment>);
     (0..driver.post.lanes()).for_each(|lane| driver.post.lane(lane, Letter::Leave));
+    driver.step(Input::Leave);
     let mut told = usize::MAX;
     loop {
         let Ok(state) = driver.meta.read().await else {
@@ -48,14 +49,18 @@ pub(crate) async fn leave(driver: &Rc<Driver>, say: &Rc<dyn Fn(String)>) {
                 "leaving although {left} buckets still count on this node: they will miss it for a moment"
             ));
         }
-        // All at once: one after the other they would stand still for less, and clients for longer.
-        if asked.is_none_or(|at| at.elapsed() > AGAIN) || led.is_empty() {
+        // All at once: one after the other they would stand still for less, and clients for longer. While clients wait for that, the meta
+        // group has nothing else to do for us.
+        let hands_over = !led.is_empty() && begun.elapsed() < AGAIN;
+        if !led.is_empty() && asked.is_none_or(|at| at.elapsed() > AGAIN) {
             asked = Some(Moment::now());
             for (bucket, to) in led {
                 let order = Order::HandOver { bucket, to };
                 let station = Station::of_bucket(bucket, driver.post.lanes());
                 driver.post.input(station, Input::Mail { from: Station::Desk, mail: Mail::Order(order) });
             }
+        }
+        if !hands_over {
             let propose = |command| {
                 let meta = driver.meta.clone();
                 spawn_local(async move { drop(meta.propose(command).await) })
@@ -109,14 +114,19 @@ fn led(driver: &Driver, blueprint: &Blueprint) -> Vec<(BucketId, NodeId)> {
     blueprint.buckets.values().filter_map(heir).collect()
 }
 
-/// Buckets that would go on without it.
+/// Buckets that would go on without it, and those that it was about to take part in.
 fn followed(driver: &Driver, blueprint: &Blueprint) -> Vec<Command> {
     let dismissal = |bucket: &Bucket| {
         let government = bucket.government()?;
-        let me = government.secondaries.iter().find(|m| m.node == driver.me)?;
-        let spare = government.size() > usize::from(government.min_in_sync);
-        let change = Change::Dismiss { secondary: *me, fate: Fate::Leaves };
-        spare.then_some(Command::Succeed { bucket: bucket.id, replaces: government.term, change })
+        let is_me = |member: &&Member| member.node == driver.me;
+        let change = if let Some(candidate) = government.candidates.iter().copied().find(|m| is_me(&m)) {
+            Change::Drop { candidate }
+        } else {
+            let secondary = *government.secondaries.iter().find(is_me)?;
+            let is_spare = government.size() > usize::from(government.min_in_sync);
+            is_spare.then_some(Change::Dismiss { secondary, fate: Fate::Leaves })?
+        };
+        Some(Command::Succeed { bucket: bucket.id, replaces: government.term, change })
     };
     blueprint.buckets.values().filter_map(dismissal).collect()
 }

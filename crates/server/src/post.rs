@@ -29,7 +29,7 @@ pub(crate) enum Letter {
     },
     /// Somebody wants to know something that only this thread knows.
     Look(Box<dyn FnOnce(&Driver) + Send>),
-    /// The node is about to end: its replicas hear nothing more, but for members.
+    /// The node is about to end: a bucket that it has no part in any more is not heard.
     Leave,
     /// Clients are told to go elsewhere; connections are closed.
     Stop,

@@ -3,6 +3,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,8 +15,9 @@ use meta::{Embedded, Meta, NewNode};
 use node::{Desk, Door, Input, Lane, Life, Station};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, lookup_host};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::task::{JoinHandle, LocalSet, spawn_local};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, LocalSet, spawn_blocking, spawn_local};
 use tokio::time::sleep;
 
 use crate::arrive::Reserved;
@@ -85,9 +87,6 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
     let (http, peers) = (reserve(ports.http).await?.listen()?, reserve(ports.peers).await?.listen()?);
     let mut data = Data::open(&config.data, config.name.as_deref())?;
     let me = data.node();
-    let (journal, recovered) = open_journal(&config, &data, &say)?;
-    data.bind(journal.number())?;
-    let journal = Arc::new(journal);
     let (post, letters, mut desk_letters) = Post::new(config.lanes);
 
     let wires = Wires::new(me);
@@ -106,12 +105,26 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
             }
         }
     });
-    let meta = open_meta(&config, &data, &wires, &post, &say).await?;
-    *meta_here.borrow_mut() = Some(meta.clone());
+    let opening = open_journal(&config, &data, &say);
+    let joining = async {
+        let meta = open_meta(&config, &data, &wires, &post, &say).await?;
+        *meta_here.borrow_mut() = Some(meta.clone());
+        Ok(meta)
+    };
+    let ((journal, recovered), meta) = match data.identity.journal {
+        // Both take a while, and neither needs the other.
+        Some(_) => tokio::try_join!(opening, joining)?,
+        // A node without a disk should not join at all.
+        None => (opening.await?, joining.await?),
+    };
+    data.bind(journal.number())?;
+    let journal = Arc::new(journal);
 
     let house =
         Arc::new(House::new(me, data.identity.name.clone(), config.addresses(), most_clients(raise_file_limit())));
     let life = Life { number: data.identity.lives, seed: random()?, wall: clock::wall() };
+    // Until here nobody counts on this node, and it may end at once. Its lanes may lead something before its doors are open.
+    let mut stopped = pin!(until_stopped(Signals::listen()?, &house));
     let dealt = recovered.deal(config.lanes);
     for ((lane, durable), letters) in LaneId::all(config.lanes).zip(dealt).zip(letters) {
         let (machines, post, house) = (machines.clone(), post.clone(), Arc::clone(&house));
@@ -136,12 +149,18 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
         http,
         http::Office::new(post.clone(), meta.clone(), Arc::clone(&house), Arc::clone(&journal)),
     ));
-    arrive::until_oriented(me, &meta, &post).await;
-    let doors = [(cluster.listen()?, Door::Cluster), (any.listen()?, Door::Any)]
-        .map(|(listener, door)| spawn_local(let_clients_in(listener, door, post.clone(), Arc::clone(&house))));
-    say(format!("{} ({me}) serves: {}", data.identity.name, config.addresses()));
-
-    if until_stopped(&house).await? == Haste::HandOver {
+    let mut doors = Vec::new();
+    let haste = tokio::select! {
+        haste = &mut stopped => haste,
+        () = arrive::until_oriented(me, &meta, &post) => {
+            for (listener, door) in [(cluster.listen()?, Door::Cluster), (any.listen()?, Door::Any)] {
+                doors.push(spawn_local(let_clients_in(listener, door, post.clone(), Arc::clone(&house))));
+            }
+            say(format!("{} ({me}) serves: {}", data.identity.name, config.addresses()));
+            stopped.await
+        }
+    };
+    if haste == Haste::HandOver {
         leave::leave(&driver, &say).await;
         leave::direct_clients(&house, &post).await;
     }
@@ -165,7 +184,7 @@ impl Drop for Together {
     }
 }
 
-fn open_journal(
+async fn open_journal(
     config: &Config,
     data: &Data,
     say: &Rc<dyn Fn(String)>,
@@ -175,14 +194,21 @@ fn open_journal(
         number: data.identity.journal,
         ..journal::Options::for_this_machine()
     };
+    let (path, (tell, mut told)) = (data.path.clone(), mpsc::unbounded_channel());
+    let opening = spawn_blocking(move || {
+        Journal::open(&path, options, &mut |progress| {
+            let _nobody_wants_to_know = tell.send(progress);
+        })
+    });
     let mut last = std::time::Instant::now();
-    let (journal, recovered) = Journal::open(&data.path, options, &mut |progress| {
+    while let Some(progress) = told.recv().await {
         if last.elapsed() >= Duration::from_millis(500) {
             last = std::time::Instant::now();
             let (read, all) = (progress.bytes_read >> 20, progress.bytes >> 20);
             say(format!("recovering: {read} of {all} MiB read"));
         }
-    })?;
+    }
+    let (journal, recovered) = opening.await.expect("whatever is on the disk, reading it does not panic")?;
     for note in &recovered.notes {
         say(format!("journal: {note}"));
     }
@@ -374,8 +400,18 @@ enum Haste {
     AtOnce,
 }
 
-async fn until_stopped(house: &House) -> io::Result<Haste> {
-    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+struct Signals {
+    term: Signal,
+    int: Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
+    }
+}
+
+async fn until_stopped(Signals { mut term, mut int }: Signals, house: &House) -> Haste {
     let haste = tokio::select! {
         _ = term.recv() => Haste::HandOver,
         _ = int.recv() => Haste::AtOnce,
@@ -389,7 +425,7 @@ async fn until_stopped(house: &House) -> io::Result<Haste> {
         }
         std::process::exit(1);
     });
-    Ok(haste)
+    haste
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A disk that fails, and requests that mean nothing.
+//! A disk that fails, requests that mean nothing, and many at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,5 +89,32 @@ async fn what_is_pushed_never_takes_it_back() {
     this.learn(&Arc::default());
     this.learn(&Arc::new(MetaState { echoes: [(NodeId(1), known.blueprint.epoch)].into(), ..(*known).clone() }));
     assert_eq!(*this.watch().borrow(), known);
+    this.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_is_proposed_together_is_one_entry_and_each_is_answered() {
+    let dir = tempfile::tempdir().expect("a directory for a test");
+    let this = alone(&dir).await;
+    let before = this.status().last_entry;
+    let mut proposals = tokio::task::JoinSet::new();
+    for number in 0..40 {
+        let this = this.clone();
+        let create = Command::CreateKeyspace {
+            name: format!("keyspace-{}", number / 2),
+            kind: blueprint::Kind::Store,
+            replicas: 1,
+            min_in_sync: None,
+            durability: blueprint::Durability::Disk,
+            placement: vec![vec![NodeId(1)]],
+        };
+        proposals.spawn(async move { this.propose(create).await });
+    }
+    let answers = proposals.join_all().await;
+    let refused = answers.iter().filter(|answer| matches!(answer, Err(ProposeError::Refused(_)))).count();
+    let epochs: std::collections::BTreeSet<_> = answers.iter().flatten().map(|applied| applied.epoch).collect();
+    assert_eq!((epochs.len(), refused), (20, 20), "every name is given once");
+    let entries = this.status().last_entry - before;
+    assert!(entries <= 2, "one for the first, and one for those that came meanwhile: {entries}");
     this.shutdown().await;
 }

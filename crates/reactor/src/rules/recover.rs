@@ -31,7 +31,7 @@ impl<C: Conduct> Rule<C> {
             },
             Self::NOTHING_PROPOSED,
             Need {
-                condition: "there is a node that is present, can be reached and has no part in it",
+                condition: "there is a node that is present, can be reached, does not leave and has no part in it",
                 because: "a second copy on the same node is none",
                 unmet: no_free_node,
             },
@@ -142,7 +142,8 @@ fn free_nodes<C: Conduct>(case: &Case<'_, C>) -> Vec<NodeId> {
     let Some(government) = case.government else { return Vec::new() };
     let is_free = |node: &NodeId| {
         let named = government.members().chain(government.candidates.iter().copied()).any(|m| m.node == *node);
-        *node != case.situation.me && case.is_present(*node) && case.is_reachable(*node) && !named
+        let stays = case.is_present(*node) && case.is_reachable(*node) && !case.situation.directory.is_leaving(*node);
+        *node != case.situation.me && stays && !named
     };
     case.situation.blueprint.nodes.keys().copied().filter(is_free).collect()
 }
@@ -166,8 +167,9 @@ fn best<C: Conduct>(case: &Case<'_, C>) -> Option<NodeId> {
     })
 }
 
-/// As many tails are caught up with at once in the place of one bucket that is copied.
-const TAILS: usize = 8;
+/// As many tails are caught up with at once in the place of one bucket that is copied: all of a usual node's buckets, as there are none
+/// too many copies until the last of them is level.
+const TAILS: usize = 32;
 
 /// An heir first; then a zone with few copies; then who has a copy; then the node with the fewest buckets; then the lowest id.
 fn preferred<C: Conduct>(case: &Case<'_, C>, among: impl Fn(NodeId) -> bool) -> Option<NodeId> {

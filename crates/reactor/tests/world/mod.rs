@@ -18,6 +18,8 @@ pub(crate) struct World {
     pub(crate) blueprint: Blueprint,
     pub(crate) homes: BTreeMap<NodeId, Home>,
     pub(crate) cut: BTreeSet<NodeId>,
+    /// Said that they are about to end.
+    pub(crate) leaving: BTreeSet<NodeId>,
     pub(crate) operated: BTreeSet<BucketId>,
     pub(crate) limits: Limits,
     pub(crate) lines: Vec<String>,
@@ -110,6 +112,7 @@ impl World {
             sighting.reachable = !self.cut.contains(id) && !self.cut.contains(&node);
             sighting.heard = self.now;
             sighting.node.echoed = home.epoch;
+            sighting.node.leaving = self.leaving.contains(id);
             let held = home.replicas.iter().map(|(bucket, holding)| (*bucket, BucketRow::from(holding)));
             sighting.buckets = held.chain(home.aside.iter().map(|(bucket, h)| (*bucket, set_aside(h)))).collect();
         }

@@ -88,6 +88,7 @@ impl World {
                 home.read = Asked::Answered(begun, newest);
             }
             "cut" => self.cut.extend(self.some(rest)?),
+            "leave" => self.leaving.extend(self.some(rest)?),
             "heal" => {
                 let healed = self.some(rest)?;
                 self.cut.retain(|node| !healed.contains(node));

@@ -201,7 +201,7 @@ fn asleep<C>(host: &Host<C>) -> Sighting {
         missing: 0,
     };
     Sighting {
-        node: NodeRow { echoed: settled.epochs.values().copied().min().unwrap_or_default(), bytes: 0 },
+        node: NodeRow { echoed: settled.epochs.values().copied().min().unwrap_or_default(), ..NodeRow::default() },
         buckets: settled.replicas.iter().map(|(bucket, durable)| (*bucket, row(bucket, durable))).collect(),
         ..Sighting::default()
     }
