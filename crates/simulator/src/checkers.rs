@@ -71,7 +71,7 @@ impl Checkers {
             known.map(|known| Position { term: known.term, index: Index(at as u64) })
         };
         let is_left = |at: Position| best.is_some_and(|best| best.base().index >= at.index || best.holds(at));
-        let kept = log.iter().enumerate().filter_map(position).filter(|at| is_left(*at)).last();
+        let kept = log.iter().enumerate().filter_map(position).rfind(|at| is_left(*at));
         let kept = kept.map_or(0, |at| at.index.0 as usize + 1).min(log.len());
         let lost = self.lost.entry(bucket).or_default();
         let before = lost.entries.len();
