@@ -320,6 +320,7 @@ mod tests {
     }
 
     /// 1. A promise is queued, and must be synced. 2. What comes after it at level memory is queued too, or it would overtake it.
+    ///
     /// That one is not synced, unless it is time.
     #[test]
     fn what_only_waits_for_its_turn_is_not_synced() {

@@ -90,14 +90,16 @@ impl Writer {
     pub(crate) fn run(mut self) {
         let _guard = Guard(self.shared.clone());
         loop {
-            let mut job = self.shared.queue.next(self.shared.options.sync_within);
+            let within = self.shared.options.sync_within;
+            let since = if self.shared.pen().has_unsynced() { self.synced_at.elapsed() } else { Duration::ZERO };
+            let mut job = self.shared.queue.next(within.saturating_sub(since));
             if job.stop == Stop::Abruptly {
                 break self.shared.queue.stopped();
             }
             let result = self.say_what_is_owed().and_then(|()| self.group(&mut job.batches));
             let result = result.and_then(|()| match (job.stop, job.sync) {
                 (Stop::Cleanly, _) => self.stop(),
-                (_, Some(upto)) => self.sync().map(|()| self.shared.queue.synced(upto)),
+                (_, Some(upto)) => self.sync_and_name().map(|()| self.shared.queue.synced(upto)),
                 (_, None) if job.batches.is_empty() => self.idle(),
                 (_, None) => Ok(()),
             });
@@ -140,11 +142,7 @@ impl Writer {
             self.with_room(encoded.growth, |pen| pen.has_room_for(encoded), append)?;
         }
         if must_sync {
-            self.sync()?;
-            // First: or the disappearance of this segment, with what is reported now, would look like an earlier end.
-            if self.shared.pen().newest().map(|newest| newest.ordinal) != self.newest {
-                self.name_newest()?;
-            }
+            self.sync_and_name()?;
         } else {
             self.shared.pen().flush().map_err(failed(WRITE))?;
         }
@@ -272,7 +270,7 @@ impl Writer {
     /// Nobody wants anything: what lanes wrote by themselves is synced, and that is written down.
     fn idle(&mut self) -> Result<(), Trouble> {
         if self.shared.pen().has_unsynced() {
-            self.sync()?;
+            self.sync_and_name()?;
         }
         self.shared.pen().mark().map_err(failed(WRITE))?;
         Ok(())
@@ -288,6 +286,13 @@ impl Writer {
         self.shared.pen().mark().map_err(failed(WRITE))?;
         self.sync()?;
         self.name_newest()
+    }
+
+    /// What is synced is named before it is reported: or the disappearance of its segment would look like an earlier end.
+    fn sync_and_name(&mut self) -> Result<(), Trouble> {
+        self.sync()?;
+        let is_named = self.shared.pen().newest().map(|newest| newest.ordinal) == self.newest;
+        if is_named { Ok(()) } else { self.name_newest() }
     }
 
     /// Once for each segment, when something in it is synced; and at the end.

@@ -12,7 +12,7 @@ use meta::{Carrier, CarryError, Embedded, Meta, Pending, ProposeError};
 use node::{Desk, Input, Output, PeerMessage, Station};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::spawn_local;
 use tokio::time::{Duration, Instant as Moment, sleep_until};
 
@@ -337,6 +337,7 @@ pub(crate) async fn let_peers_in(
     wires: Rc<Wires>,
     meta: Rc<RefCell<Option<Embedded>>>,
     post: Post,
+    lanes_run: watch::Receiver<bool>,
 ) {
     loop {
         let (stream, address) = match listener.accept().await {
@@ -348,8 +349,9 @@ pub(crate) async fn let_peers_in(
             }
         };
         let (wires, meta, post) = (Rc::clone(&wires), Rc::clone(&meta), post.clone());
+        let lanes_run = lanes_run.clone();
         spawn_local(async move {
-            match gate::receive(stream, wires.host()).await {
+            match gate::receive(stream, wires.host(), lanes_run).await {
                 Ok(visitor) => direct(visitor, &meta, &post).await,
                 Err(error) => tracing::debug!(%address, %error, "whoever dialled was sent away"),
             }

@@ -7,6 +7,7 @@ use blueprint::NodeId;
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::link;
@@ -30,13 +31,22 @@ pub(crate) struct Visitor {
     pub(crate) rest: BytesMut,
 }
 
-/// Reads the greeting, and answers it.
-pub(crate) async fn receive(mut stream: TcpStream, host: Host) -> io::Result<Visitor> {
+/// Reads the greeting, and answers it. Who dials for a lane is answered when that runs: what it says before would lie there unread, and
+/// whoever hopped here would not know.
+pub(crate) async fn receive(
+    mut stream: TcpStream,
+    host: Host,
+    mut lanes_run: watch::Receiver<bool>,
+) -> io::Result<Visitor> {
     stream.set_nodelay(true)?;
     link::watch(&stream)?;
     let greeted = timeout(PATIENCE, read_greeting(&mut stream)).await;
     let (hello, rest) = greeted.map_err(|_| io::Error::other("no greeting within three seconds"))??;
     let answer = judge(&hello, host);
+    if matches!(answer, Welcome::Come { .. }) && hello.end != End::Desk {
+        let running = timeout(PATIENCE, lanes_run.wait_for(|run| *run)).await;
+        running.map_err(|_| io::Error::other("the lanes do not run yet"))?.map_err(io::Error::other)?;
+    }
     let mut bytes = Vec::new();
     wire::put(&mut bytes, &answer);
     stream.write_all(&bytes).await?;

@@ -16,7 +16,7 @@ use node::{Desk, Door, Input, Lane, Life, Station};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, lookup_host};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, LocalSet, spawn_blocking, spawn_local};
 use tokio::time::sleep;
 
@@ -91,7 +91,8 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
 
     let wires = Wires::new(me);
     let meta_here = Rc::new(RefCell::new(None));
-    spawn_local(desk::let_peers_in(peers, Rc::clone(&wires), Rc::clone(&meta_here), post.clone()));
+    let (run_lanes, lanes_run) = watch::channel(false);
+    spawn_local(desk::let_peers_in(peers, Rc::clone(&wires), Rc::clone(&meta_here), post.clone(), lanes_run));
     let desk_driver: Rc<OnceCell<Rc<desk::Driver>>> = Rc::default();
     spawn_local({
         let (wires, desk_driver) = (Rc::clone(&wires), Rc::clone(&desk_driver));
@@ -138,6 +139,7 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
             lane::run(Parts { number, me, cluster, lane: machine, said, journal, post, house }, letters);
         })?;
     }
+    run_lanes.send_replace(true);
     let written = post.clone();
     journal.start(move |lane, upto| written.input(Station::Lane(lane), Input::Written { upto }));
     let desk = Desk::recover(me, config.lanes, machines, life, clock::now());

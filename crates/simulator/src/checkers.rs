@@ -20,8 +20,10 @@ use crate::world::{KEYSPACE, Verdict, World, fail};
 pub struct Checkers {
     /// The one true log of each bucket, as far as anybody has committed it.
     logs: BTreeMap<BucketId, Vec<Option<Committed>>>,
-    /// What every member lost, at level memory, when their operating systems restarted at once.
-    lost: BTreeMap<BucketId, Lost>,
+    /// The operating systems of all members restarted at once (level memory), and none of them has gone on since.
+    dark: BTreeSet<BucketId>,
+    /// What was lost then: whatever the member that went on does not have.
+    lost: BTreeMap<BucketId, BTreeSet<Position>>,
     /// Up to where each replica was compared with it.
     compared: BTreeMap<(NodeId, BucketId), (Incarnation, Index)>,
     /// Which term each primary led at the last look.
@@ -48,14 +50,6 @@ struct Committed {
     child: Option<BucketId>,
 }
 
-#[derive(Debug, Default)]
-struct Lost {
-    entries: BTreeSet<Position>,
-    /// The last time: in which term, and what was lost. Who was proposed for a seat in that term may still get it, and has everything.
-    term: Term,
-    latest: Vec<Option<Committed>>,
-}
-
 #[derive(Debug)]
 struct HandedOver {
     from: NodeId,
@@ -64,25 +58,28 @@ struct HandedOver {
 }
 
 impl Checkers {
-    /// Of the members of that term, `best` has the most left. Says how many entries are lost.
-    pub fn on_blackout(&mut self, bucket: BucketId, term: Term, best: Option<&phaser::Log>) -> usize {
+    pub fn on_blackout(&mut self, bucket: BucketId) {
+        self.dark.insert(bucket);
+    }
+
+    /// A member in doubt goes on with this: nobody has everything, and what it lacks is lost (R10). Says how many entries.
+    pub fn on_resumed(&mut self, bucket: BucketId, left: &phaser::Log) -> usize {
+        if !self.dark.remove(&bucket) {
+            return 0;
+        }
         let log = self.logs.entry(bucket).or_default();
         let position = |(at, known): (usize, &Option<Committed>)| {
             known.map(|known| Position { term: known.term, index: Index(at as u64) })
         };
-        let is_left = |at: Position| best.is_some_and(|best| best.base().index >= at.index || best.holds(at));
-        let kept = log.iter().enumerate().filter_map(position).rfind(|at| is_left(*at));
+        let is_left = |at: &Position| left.base().index >= at.index || left.holds(*at);
+        let kept = log.iter().enumerate().filter_map(position).rfind(is_left);
         let kept = kept.map_or(0, |at| at.index.0 as usize + 1).min(log.len());
         let lost = self.lost.entry(bucket).or_default();
-        let before = lost.entries.len();
-        lost.entries.extend(log.iter().enumerate().skip(kept).filter_map(position));
-        let mut latest = log.split_off(kept);
-        if lost.term == term {
-            latest.append(&mut lost.latest); // what was lost before came after what is lost now
-        }
-        (lost.term, lost.latest) = (term, latest);
+        let before = lost.len();
+        lost.extend(log.iter().enumerate().skip(kept).filter_map(position));
+        log.truncate(kept);
         self.compared.retain(|(_, b), _| *b != bucket);
-        lost.entries.len() - before
+        lost.len() - before
     }
 
     /// Has anything of it been committed?
@@ -90,26 +87,10 @@ impl Checkers {
         self.logs.contains_key(&bucket)
     }
 
-    /// A seat that was proposed before the blackout is given after it: to a candidate that has everything. Then nothing is lost.
-    fn on_seat<C: Conduct>(&mut self, bucket: BucketId, replaces: Term, candidate: Member, hosts: &[Host<C>]) {
-        let Some(lost) = self.lost.get_mut(&bucket).filter(|lost| lost.term == replaces) else { return };
-        let held = hosts.iter().find(|h| h.id == candidate.node).and_then(|h| h.disk.certain(bucket));
-        if !held.is_some_and(|durable| lost.entries.last().is_some_and(|at| durable.log.holds(*at))) {
-            return; // proposed since
-        }
-        let log = self.logs.entry(bucket).or_default();
-        for known in std::mem::take(&mut lost.latest) {
-            if let Some(known) = known {
-                lost.entries.remove(&Position { term: known.term, index: Index(log.len() as u64) });
-            }
-            log.push(known);
-        }
-    }
-
     /// Who holds what was lost takes for committed what nobody else has: nobody may count on it.
     fn check_lost(&self, bucket: BucketId, member: Member, log: &phaser::Log) -> Verdict {
         let Some(lost) = self.lost.get(&bucket) else { return Ok(()) };
-        let held = std::iter::once(log.base()).chain(log.iter().map(|e| e.at)).find(|at| lost.entries.contains(at));
+        let held = std::iter::once(log.base()).chain(log.iter().map(|e| e.at)).find(|at| lost.contains(at));
         held.map_or(Ok(()), |at| fail("lost_stays_lost", format!("{bucket}: {member} is counted on, and holds {at}")))
     }
 
@@ -131,7 +112,7 @@ impl Checkers {
                 known.1 = phaser.commit();
                 let count = (phaser.commit().0 - from.0) as usize;
                 for entry in phaser.log().from(from.next(), count) {
-                    if self.lost.get(&bucket).is_some_and(|lost| lost.entries.contains(&entry.at)) {
+                    if self.lost.get(&bucket).is_some_and(|lost| lost.contains(&entry.at)) {
                         let named = meta.blueprint.government(bucket).is_some_and(|g| g.is_member(phaser.me()));
                         if named {
                             self.check_lost(bucket, phaser.me(), phaser.log())?;
@@ -361,9 +342,6 @@ impl Checkers {
         hosts: &[Host<C>],
         meta: &Meta,
     ) -> Verdict {
-        if let Proposal::Succeed { bucket, replaces, change: Change::Seat { candidate, .. } } = command {
-            self.on_seat(*bucket, *replaces, *candidate, hosts);
-        }
         if let Proposal::Succeed { bucket, .. } | Proposal::Register { child: bucket, .. } = command {
             self.check_members(*bucket, hosts, meta)?;
         }

@@ -252,7 +252,7 @@ impl<C: Conduct> World<C> {
         self.after(down_for, Event::Restart { host });
     }
 
-    /// Level memory: the operating systems of all members of a bucket restart at once. What the most advanced of them lost is lost (R10),
+    /// Level memory: the operating systems of all members of a bucket restart at once. What the one that goes on has lost is lost (R10),
     /// whoever else still has it. Clients go on with other keys: those that they used may have lost a write that was acknowledged.
     fn blackout(&mut self) -> bool {
         let governed = |b: &blueprint::Bucket| Some((b.id, b.government()?.clone()));
@@ -269,7 +269,7 @@ impl<C: Conduct> World<C> {
                 continue;
             }
             if government.members().all(|m| is_struck(m.node)) && government.heirs.is_empty() {
-                dark.push((*bucket, government.clone()));
+                dark.push(*bucket);
             } else if !copies.iter().any(|m| !is_struck(m.node) && self.holds(*m, *bucket) && self.is_heard(m.node)) {
                 return false; // others would lose more than the end of their log
             }
@@ -286,15 +286,7 @@ impl<C: Conduct> World<C> {
             let down_for = self.spell();
             self.restart_system(host, percent, down_for);
         }
-        for (bucket, government) in dark {
-            let left = government.members().filter_map(|m| {
-                let durable = self.hosts[self.index[&m.node]].disk.settled.replicas.get(&bucket)?;
-                (durable.me == m).then_some(&durable.log)
-            });
-            let best = left.max_by_key(|log| log.last()).cloned();
-            let lost = self.checkers.on_blackout(bucket, government.term, best.as_ref());
-            self.trace.line(self.time, usize::MAX, || format!("{bucket}: {lost} committed entries are lost"));
-        }
+        dark.into_iter().for_each(|bucket| self.checkers.on_blackout(bucket));
         self.begin_era();
         true
     }

@@ -515,6 +515,10 @@ impl<C: Conduct> World<C> {
                 self.hosts[host].disk.settled.doubtful.remove(&bucket);
                 if as_member {
                     self.tally.note("members in doubt that went on");
+                    if let Some(durable) = self.hosts[host].disk.settled.replicas.get(&bucket) {
+                        let lost = self.checkers.on_resumed(bucket, &durable.log);
+                        self.trace.line(self.time, host, || format!("goes on with {bucket}: {lost} entries are lost"));
+                    }
                 } else {
                     self.tally.note("replicas in doubt that returned");
                 }

@@ -60,12 +60,14 @@ impl Pushes {
         if old.epoch.0 == 0 {
             return;
         }
-        let (mut gain, mut lose) = (BTreeSet::new(), BTreeSet::new());
+        let (mut gain, mut lose, mut lead) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for bucket in new.buckets.values() {
             let (before, after) = (old.government(bucket.id), bucket.government());
             if before == after {
                 continue;
             }
+            // Who leads waits for everyone of the government that it knows: also for one that is let go and no longer answers.
+            lead.extend(after.map(|government| government.primary.node));
             let named = before.into_iter().chain(after).flat_map(Government::everyone);
             for node in named.map(|m| m.node).collect::<BTreeSet<_>>() {
                 let (had, has) = (part(before, node), part(after, node));
@@ -77,7 +79,7 @@ impl Pushes {
                 }
             }
         }
-        self.concerned.extend(gain.union(&lose).map(|node| (*node, new.epoch)));
+        self.concerned.extend(lead.iter().chain(gain.union(&lose)).map(|node| (*node, new.epoch)));
         if gain.is_empty() {
             return;
         }
