@@ -38,7 +38,6 @@ pub enum Breach {
     WipedDiskRejoins,              // R10
     ErasedKeepsIncarnation,        // R10
     DoubtIgnored,                  // R10
-    RefutedKeepsWhatItHas,         // R10
     ReenlistedBeforeErase,         // R11
     RedirectForAppended,           // R12
     SessionsByHighestNumber,       // R12

@@ -184,8 +184,7 @@ impl<C: Conduct> Phaser<C> {
         // A late or repeated Begin must not throw away what this replica has acknowledged, in this term, since; and a log
         // that holds the base needs no new beginning: the primary of this very term says that it is right. Who holds what was
         // refuted cannot have the Reign of this term, nor have acknowledged anything that was counted in it.
-        let is_refuted = refuted.is_some_and(|at| at.index <= self.commit && self.log.holds(at))
-            && !C::breaks(Breach::RefutedKeepsWhatItHas);
+        let is_refuted = refuted.is_some_and(|at| at.index <= self.commit && self.log.holds(at));
         let has_base = self.log.holds(base) && base.index > Index(0);
         let compared = self.proven > self.log.base().index;
         if !is_refuted && (has_base || compared && self.proven >= base.index) {

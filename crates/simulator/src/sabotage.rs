@@ -49,7 +49,6 @@ impl Sabotage {
     pub fn needs(&self) -> Option<Fault> {
         match self.breach {
             Breach::DoubtIgnored => Some(Fault::Reboot),
-            Breach::RefutedKeepsWhatItHas => Some(Fault::Blackout),
             _ => None,
         }
     }
@@ -92,7 +91,6 @@ sabotages! {
     WipedDiskRejoins "wiped-disk-rejoins-as-the-old-node" "R10",
     ErasedKeepsIncarnation "erased-replica-keeps-its-incarnation" "R10",
     DoubtIgnored "doubtful-replica-goes-on" "R10",
-    RefutedKeepsWhatItHas "refuted-candidate-keeps-what-it-has" "R10",
     ReenlistedBeforeErase "re-enlisted-between-check-and-erase" "R11",
     RedirectForAppended "redirect-for-an-appended-write" "R12",
     SessionsByHighestNumber "sessions-by-highest-number" "R12",
