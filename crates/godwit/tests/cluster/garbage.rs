@@ -143,22 +143,26 @@ fn nonsense_at_the_doors_of_others() {
     let node: u64 = status.node.trim_start_matches('n').parse().expect("a number");
     let stranger = node ^ 1;
     for (what, hello, error) in [
-        ("another version", Hello { protocol: 9, cluster, from: stranger, to: node }, "speaks protocol 1"),
+        ("another version", Hello { protocol: 9, cluster, from: stranger, to: node }, "speaks protocol 2"),
         (
             "another cluster",
-            Hello { protocol: 1, cluster: cluster ^ 1, from: stranger, to: node },
+            Hello { protocol: PROTOCOL, cluster: cluster ^ 1, from: stranger, to: node },
             "belongs to cluster",
         ),
-        ("another node", Hello { protocol: 1, cluster, from: stranger, to: stranger }, "was dialled, and this is"),
-        ("itself", Hello { protocol: 1, cluster, from: node, to: node }, "dials itself"),
-        ("nobody's lane", Hello { protocol: 1, cluster: 0, from: stranger, to: node }, "belongs to no cluster"),
+        (
+            "another node",
+            Hello { protocol: PROTOCOL, cluster, from: stranger, to: stranger },
+            "was dialled, and this is",
+        ),
+        ("itself", Hello { protocol: PROTOCOL, cluster, from: node, to: node }, "dials itself"),
+        ("nobody's lane", Hello { protocol: PROTOCOL, cluster: 0, from: stranger, to: node }, "belongs to no cluster"),
     ] {
         let answer = victim.shout(peers, &hello.bytes(LANE));
         assert!(answer.contains(error), "{what}: {answer}");
     }
     // One of us, as far as anybody can tell, and then it raves. Who only wants to join is believed less.
     for (cluster, end, length) in [(cluster, LANE, u32::MAX), (cluster, DESK, u32::MAX), (0, DESK, 1 << 24)] {
-        let greeting = Hello { protocol: 1, cluster, from: stranger, to: node }.bytes(end);
+        let greeting = Hello { protocol: PROTOCOL, cluster, from: stranger, to: node }.bytes(end);
         let answer = victim.shout(peers, &[&greeting[..], &length.to_le_bytes(), &noise(1000, 3)].concat());
         assert!(answer.len() < 200, "welcome, and nothing more: {answer}");
         victim.shout(peers, &[&greeting[..], &1000_u32.to_le_bytes(), &noise(1000, 5)].concat());
@@ -192,6 +196,8 @@ fn ports_that_are_scanned() {
 
 const MAGIC: &[u8] = b"GODWIT1\n";
 const DESK: &[u8] = &[0];
+/// What nodes of this version speak.
+const PROTOCOL: u32 = 2;
 const LANE: &[u8] = &[1, 0];
 
 /// What a peer says first.

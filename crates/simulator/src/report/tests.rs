@@ -74,6 +74,7 @@ fn everything_is_in_the_report() {
             | message of the directory lost            | directory-loss | 20,802 |
             | one lane of a node stalls                | stall          | 21,602 |
             | operating system restarts (level memory) | reboot         | 22,402 |
+            | operating systems of all members restart | blackout       | 23,202 |
 
             | move      | completed | primary crashed | secondary crashed | candidate crashed | successor crashed |
             |-----------|-----------|-----------------|-------------------|-------------------|-------------------|
