@@ -195,9 +195,9 @@ fn ports_that_are_scanned() {
 }
 
 const MAGIC: &[u8] = b"GODWIT1\n";
-const DESK: &[u8] = &[0];
 /// What nodes of this version speak.
-const PROTOCOL: u32 = 2;
+const PROTOCOL: u8 = 2;
+const DESK: &[u8] = &[0];
 const LANE: &[u8] = &[1, 0];
 
 /// What a peer says first.
