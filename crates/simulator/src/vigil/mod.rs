@@ -78,9 +78,7 @@ impl<C: Conduct> World<C> {
     /// on by another desk, heard by a lane, at an upkeep each.
     fn patience(&self) -> u64 {
         let lossy = self.plan.faults.has(Fault::DirectoryLoss) && !self.healed;
-        // Where rows travel a few at a time, each part can be lost (seed 4229: 32 parts after a restart took 17 s).
-        let parts = if self.plan.directory_rows < 10 { 2 } else { 1 };
-        4 * self.plan.upkeep + if lossy { parts * LOSSY_NEWS } else { NEWS }
+        4 * self.plan.upkeep + if lossy { LOSSY_NEWS } else { NEWS }
     }
 
     /// Since when nothing has kept this host from hearing, speaking and writing.
