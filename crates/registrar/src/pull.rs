@@ -34,10 +34,17 @@ pub(crate) struct Pull {
     pub(crate) from: NodeId,
     nonce: u64,
     pub(crate) since: Instant,
-    pub(crate) give_up_at: Instant,
-    /// How often the part that is missing was asked for.
-    tries: u32,
+    /// What was gathered would be lost: the part that is missing is asked for again and again, so often, and not forever.
+    rhythm: Duration,
+    ask_again_at: Instant,
+    give_up_at: Instant,
     gathered: Gathered,
+}
+
+impl Pull {
+    pub(crate) fn due_at(&self) -> Instant {
+        self.ask_again_at.min(self.give_up_at)
+    }
 }
 
 /// Parts that came so far. None of it can be seen, and no number is advanced, before the last one is here.
@@ -58,6 +65,8 @@ impl Gathered {
 
 /// Failed pulls in a row after which the patience no longer doubles.
 const MOST_DOUBLINGS: u32 = 2;
+/// A part that is missing is asked for at most so often within one patience.
+const MOST_REPEATS: u32 = 4;
 
 impl<C: Conduct> Registrar<C> {
     /// Whether anyone has more of this owner than this node; to be asked whenever that may have changed.
@@ -114,22 +123,22 @@ impl<C: Conduct> Registrar<C> {
         let give_up_at = now + self.config.patience * (1 << behind.failures.min(MOST_DOUBLINGS));
         let gathered = Gathered { onto, upto: onto, as_of: onto, floor: UpdateNumber::ZERO, rows: BTreeMap::new() };
         let nonce = self.next_nonce();
-        self.pulls.insert(owner, Pull { from, nonce, since: now, give_up_at, tries: 1, gathered });
+        let rhythm = self.config.patience;
+        let pull = Pull { from, nonce, since: now, rhythm, ask_again_at: give_up_at, give_up_at, gathered };
+        self.pulls.insert(owner, pull);
         self.send(from, Message::Pull { nonce, owner, onto, after: onto }, out);
     }
 
     pub(crate) fn on_pull_timeouts(&mut self, now: Instant, out: &mut Outbox) {
-        let late = self.pulls.iter().filter(|(_, pull)| pull.give_up_at <= now);
-        let late: Vec<(NodeId, NodeId)> = late.map(|(owner, pull)| (*owner, pull.from)).collect();
-        for (owner, from) in late {
-            let pull = self.pulls.get_mut(&owner).expect("it was listed");
-            // What was gathered would be lost: it is worth another try.
-            if pull.gathered.has_begun() && pull.tries < self.config.attempts {
-                pull.tries += 1;
-                self.send_pull(now, owner, out);
-            } else {
+        let late = self.pulls.iter().filter(|(_, pull)| pull.due_at() <= now);
+        let late: Vec<(NodeId, NodeId, bool)> =
+            late.map(|(owner, pull)| (*owner, pull.from, pull.give_up_at <= now)).collect();
+        for (owner, from, is_hopeless) in late {
+            if is_hopeless {
                 self.fail_pull(now, owner, out);
                 self.ask(now, from, None, out);
+            } else {
+                self.send_pull(now, owner, out);
             }
         }
     }
@@ -239,6 +248,11 @@ impl<C: Conduct> Registrar<C> {
             self.drop_message(from, Dropped::Malformed, out);
             return self.fail_pull(now, owner, out);
         }
+        if !gathered.has_begun() {
+            // The first part was asked for once: its answer took as long as answers take.
+            let patience = self.config.patience;
+            pull.rhythm = (now.since(pull.since) * 2).clamp(patience / MOST_REPEATS, patience);
+        }
         if begins_anew {
             gathered.onto = UpdateNumber::ZERO;
             gathered.rows.clear();
@@ -263,14 +277,13 @@ impl<C: Conduct> Registrar<C> {
         if let Some(behind) = self.behind.get_mut(&owner) {
             behind.failures = 0;
         }
-        (pull.nonce, pull.tries) = (nonce, 1);
+        (pull.nonce, pull.give_up_at) = (nonce, now + self.config.patience * self.config.attempts);
         self.send_pull(now, owner, out);
     }
 
     fn send_pull(&mut self, now: Instant, owner: NodeId, out: &mut Outbox) {
-        let give_up_at = now + self.config.patience;
         let Some(pull) = self.pulls.get_mut(&owner) else { return };
-        pull.give_up_at = give_up_at;
+        pull.ask_again_at = now + pull.rhythm;
         let (from, nonce, onto, after) = (pull.from, pull.nonce, pull.gathered.onto, pull.gathered.upto);
         self.send(from, Message::Pull { nonce, owner, onto, after }, out);
     }

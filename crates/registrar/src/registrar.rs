@@ -126,7 +126,7 @@ impl<C: Conduct> Registrar<C> {
     pub fn deadline(&self) -> Option<Instant> {
         let rows = self.holdings.values().filter_map(Holding::due);
         let checks = self.peers.values().map(|peer| peer.asked.as_ref().map_or(peer.check_at, |asked| asked.repeat_at));
-        let pulls = self.pulls.values().map(|pull| pull.give_up_at);
+        let pulls = self.pulls.values().map(Pull::due_at);
         rows.chain(checks).chain(pulls).chain(self.next_pull_at()).min()
     }
 
