@@ -134,7 +134,7 @@ impl<C: Conduct> Registrar<C> {
             }
             (Phase::Operating, reach) => {
                 let sent = mine.min(have);
-                *reach = Reach::Live(Live { sent, pushed_at: now, too_far_behind: None });
+                *reach = Reach::Live(Live { sent, pushed_at: now, too_far_behind: None, pulled: 0 });
                 out.event(Event::Live { peer: from, sent });
             }
         }

@@ -11,10 +11,11 @@ pub struct Config {
     pub margin: Duration,
     /// In one round a node has checked with every sibling, one after the other.
     pub round: Duration,
-    /// An unanswered check is repeated after this long; an unanswered pull goes to the next sibling. Also how long a node that sees
-    /// itself behind waits for a push that may be under way, before it pulls.
+    /// An unanswered check is repeated after this long; a pull that brought nothing goes to the next sibling. Also how long a node that
+    /// sees itself behind waits for a push that may be under way, before it pulls.
     pub patience: Duration,
-    /// So many checks in a row without an answer, and the peer counts as away.
+    /// So many checks in a row without an answer, and the peer counts as away; so many times the patience without the next part, and
+    /// a pull that has begun goes to the next sibling.
     pub attempts: u32,
     /// Pulls under way at once: a node that starts must not drown.
     pub pulls: usize,
@@ -66,8 +67,10 @@ impl Config {
         if self.longest_life.is_zero() || self.keep() > LONGEST {
             return Err("longest_life must be above zero, and with margin at most ten years");
         }
-        if self.patience.is_zero() || self.attempts == 0 {
-            return Err("patience and attempts must be above zero: nothing is answered at once");
+        if self.patience < SHORTEST_PATIENCE || self.attempts == 0 {
+            return Err(
+                "patience must be at least a millisecond, and attempts above zero: nothing is answered at once",
+            );
         }
         if self.round < self.patience.saturating_mul(self.attempts) {
             return Err("round must be at least patience times attempts: one round's checks end before the next begin");
@@ -90,5 +93,6 @@ impl Config {
     }
 }
 
+const SHORTEST_PATIENCE: Duration = Duration::from_millis(1);
 const LONGEST_ROUND: Duration = Duration::from_secs(3600);
 const LONGEST: Duration = Duration::from_secs(10 * 366 * 24 * 3600);

@@ -40,6 +40,8 @@ pub(crate) struct Live {
     pub(crate) pushed_at: Instant,
     /// What it misses does not fit in one message: it has to pull.
     pub(crate) too_far_behind: Option<Instant>,
+    /// Its last pull of them all. What a repeat of that brings, it may not want any more: it does not count as sent.
+    pub(crate) pulled: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -38,6 +38,10 @@ pub(crate) struct Pull {
     rhythm: Duration,
     ask_again_at: Instant,
     give_up_at: Instant,
+    /// How long a part that leads on may take.
+    patience: Duration,
+    /// The question for the part before. If it is answered once more, it was repeated too soon.
+    answered: u64,
     gathered: Gathered,
 }
 
@@ -123,8 +127,9 @@ impl<C: Conduct> Registrar<C> {
         let give_up_at = now + self.config.patience * (1 << behind.failures.min(MOST_DOUBLINGS));
         let gathered = Gathered { onto, upto: onto, as_of: onto, floor: UpdateNumber::ZERO, rows: BTreeMap::new() };
         let nonce = self.next_nonce();
-        let rhythm = self.config.patience;
-        let pull = Pull { from, nonce, since: now, rhythm, ask_again_at: give_up_at, give_up_at, gathered };
+        let patience = self.config.patience * self.config.attempts;
+        let (rhythm, ask_again_at, answered) = (self.config.patience, give_up_at, nonce);
+        let pull = Pull { from, nonce, since: now, rhythm, ask_again_at, give_up_at, patience, answered, gathered };
         self.pulls.insert(owner, pull);
         self.send(from, Message::Pull { nonce, owner, onto, after: onto }, out);
     }
@@ -177,9 +182,11 @@ impl<C: Conduct> Registrar<C> {
             && owner == self.life.node
             && part.is_last()
             && let Some(live) = self.live_mut(from)
+            && live.pulled != nonce
         {
             live.sent = live.sent.max(part.upto);
             live.too_far_behind = None;
+            live.pulled = nonce;
         }
         self.send(from, Message::Pulled { nonce, owner, answer }, out);
     }
@@ -210,7 +217,12 @@ impl<C: Conduct> Registrar<C> {
         answer: Answer,
         out: &mut Outbox,
     ) {
-        if self.pulls.get(&owner).is_none_or(|pull| pull.from != from || pull.nonce != nonce) {
+        let pull = self.pulls.get_mut(&owner).filter(|pull| pull.from == from);
+        if pull.as_ref().is_none_or(|pull| pull.nonce != nonce) {
+            if let Some(pull) = pull.filter(|pull| pull.answered == nonce) {
+                // It only was late. On a slow link each needless repeat makes the others later still.
+                pull.rhythm = (pull.rhythm * 2).min(pull.patience);
+            }
             return self.drop_message(from, Dropped::NotAsked, out);
         }
         let known = self.known(owner).unwrap_or_default();
@@ -250,8 +262,9 @@ impl<C: Conduct> Registrar<C> {
         }
         if !gathered.has_begun() {
             // The first part was asked for once: its answer took as long as answers take.
-            let patience = self.config.patience;
-            pull.rhythm = (now.since(pull.since) * 2).clamp(patience / MOST_REPEATS, patience);
+            let (patience, twice) = (self.config.patience, now.since(pull.since) * 2);
+            pull.rhythm = twice.clamp(patience / MOST_REPEATS, patience);
+            pull.patience = pull.patience.max(twice);
         }
         if begins_anew {
             gathered.onto = UpdateNumber::ZERO;
@@ -274,10 +287,8 @@ impl<C: Conduct> Registrar<C> {
     fn pull_on(&mut self, now: Instant, owner: NodeId, out: &mut Outbox) {
         let nonce = self.next_nonce();
         let pull = self.pulls.get_mut(&owner).expect("it is under way");
-        if let Some(behind) = self.behind.get_mut(&owner) {
-            behind.failures = 0;
-        }
-        (pull.nonce, pull.give_up_at) = (nonce, now + self.config.patience * self.config.attempts);
+        pull.answered = core::mem::replace(&mut pull.nonce, nonce);
+        pull.give_up_at = now + pull.patience;
         self.send_pull(now, owner, out);
     }
 
@@ -292,7 +303,11 @@ impl<C: Conduct> Registrar<C> {
         let Some(Pull { from, gathered, .. }) = self.pulls.remove(&owner) else { return };
         let Gathered { onto, as_of, floor, rows, upto: _ } = gathered;
         if let Some(peer) = self.peers.get_mut(&from) {
-            peer.claims.insert(owner, as_of);
+            // It may have said meanwhile that it has more.
+            peer.claims.insert(owner, peer.claim(owner).max(as_of));
+        }
+        if let Some(behind) = self.behind.get_mut(&owner) {
+            behind.failures = 0;
         }
         self.take(now, owner, Batch { onto, upto: as_of, floor, rows: rows.into_iter().collect() }, out);
     }

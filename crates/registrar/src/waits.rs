@@ -24,7 +24,7 @@ pub enum Waiting {
     Check,
     /// The peer was away when last asked.
     Return,
-    /// The next part of this owner's rows.
+    /// This owner's rows, part by part.
     Pull { owner: NodeId },
     /// A sibling has more of this owner: a push may be under way, or other pulls go first.
     Turn { owner: NodeId },
