@@ -90,6 +90,14 @@ impl<C: Conduct> Registrar<C> {
         true
     }
 
+    /// Whoever sends rows is there, even if what it was asked besides, or its answer, was lost: it is asked until it falls silent. (Or
+    /// a pull that takes long would fail, and begin anew, though its parts keep coming.)
+    pub(crate) fn still_speaks(&mut self, from: NodeId) {
+        if let Some(asked) = self.peers.get_mut(&from).and_then(|peer| peer.asked.as_mut()) {
+            asked.tries = 1;
+        }
+    }
+
     pub(crate) fn on_checked(&mut self, now: Instant, from: NodeId, nonce: u64, standing: Standing, out: &mut Outbox) {
         let Some(peer) = self.peers.get_mut(&from) else { return };
         let Some(asked) = peer.asked.take_if(|asked| asked.nonce == nonce && asked.compared.is_none()) else {
@@ -124,7 +132,11 @@ impl<C: Conduct> Registrar<C> {
         peer.claims = claims.iter().map(|claim| (claim.owner, claim.known)).collect();
         match (phase, &mut peer.reach) {
             (Phase::Starting, reach) => *reach = Reach::Starting,
-            (Phase::Operating, Reach::Live(live)) if live.sent <= mine => live.sent = mine.min(have),
+            (Phase::Operating, Reach::Live(live)) if live.sent <= mine => {
+                live.sent = mine.min(have);
+                // It may have pulled the rest from somebody else.
+                live.too_far_behind.take_if(|_| mine >= have);
+            }
             (Phase::Operating, Reach::Live(live)) => {
                 // It may have spoken before my last push came; the next push, or the next check, will tell. It certainly misses
                 // something if it had to refuse a push, or if the last one is long ago.

@@ -40,8 +40,8 @@ pub(crate) struct Pull {
     give_up_at: Instant,
     /// How long a part that leads on may take.
     patience: Duration,
-    /// The question for the part before. If it is answered once more, it was repeated too soon.
-    answered: u64,
+    /// The question for the part before, until it is answered once more: then it was repeated too soon.
+    answered: Option<u64>,
     gathered: Gathered,
 }
 
@@ -128,7 +128,7 @@ impl<C: Conduct> Registrar<C> {
         let gathered = Gathered { onto, upto: onto, as_of: onto, floor: UpdateNumber::ZERO, rows: BTreeMap::new() };
         let nonce = self.next_nonce();
         let patience = self.config.patience * self.config.attempts;
-        let (rhythm, ask_again_at, answered) = (self.config.patience, give_up_at, nonce);
+        let (rhythm, ask_again_at, answered) = (self.config.patience, give_up_at, None);
         let pull = Pull { from, nonce, since: now, rhythm, ask_again_at, give_up_at, patience, answered, gathered };
         self.pulls.insert(owner, pull);
         self.send(from, Message::Pull { nonce, owner, onto, after: onto }, out);
@@ -219,12 +219,16 @@ impl<C: Conduct> Registrar<C> {
     ) {
         let pull = self.pulls.get_mut(&owner).filter(|pull| pull.from == from);
         if pull.as_ref().is_none_or(|pull| pull.nonce != nonce) {
-            if let Some(pull) = pull.filter(|pull| pull.answered == nonce) {
-                // It only was late. On a slow link each needless repeat makes the others later still.
-                pull.rhythm = (pull.rhythm * 2).min(pull.patience);
+            if let Some(pull) = pull
+                && pull.answered.take_if(|answered| *answered == nonce).is_some()
+            {
+                // It only was late. On a slow link each needless repeat makes the others later still. But never so seldom that a
+                // part that was lost is not asked for again at all.
+                pull.rhythm = (pull.rhythm * 2).min(self.config.patience);
             }
             return self.drop_message(from, Dropped::NotAsked, out);
         }
+        self.still_speaks(from);
         let known = self.known(owner).unwrap_or_default();
         match answer {
             Answer::Nothing { known: theirs } => self.has_no_more(now, from, owner, theirs),
@@ -232,7 +236,11 @@ impl<C: Conduct> Registrar<C> {
                 self.drop_message(from, Dropped::Malformed, out);
                 self.fail_pull(now, owner, out);
             }
-            Answer::Part(part) if part.as_of <= known => self.has_no_more(now, from, owner, part.as_of),
+            Answer::Part(part) if part.as_of <= known => {
+                // It may have said meanwhile that it has more.
+                let claim = self.peers.get(&from).map_or(UpdateNumber::ZERO, |peer| peer.claim(owner));
+                self.has_no_more(now, from, owner, part.as_of.max(claim));
+            }
             Answer::Part(part) => self.gather(now, owner, part, out),
         }
     }
@@ -264,7 +272,7 @@ impl<C: Conduct> Registrar<C> {
             // The first part was asked for once: its answer took as long as answers take.
             let (patience, twice) = (self.config.patience, now.since(pull.since) * 2);
             pull.rhythm = twice.clamp(patience / MOST_REPEATS, patience);
-            pull.patience = pull.patience.max(twice);
+            pull.patience = twice.clamp(patience * self.config.attempts, self.config.round);
         }
         if begins_anew {
             gathered.onto = UpdateNumber::ZERO;
@@ -287,7 +295,7 @@ impl<C: Conduct> Registrar<C> {
     fn pull_on(&mut self, now: Instant, owner: NodeId, out: &mut Outbox) {
         let nonce = self.next_nonce();
         let pull = self.pulls.get_mut(&owner).expect("it is under way");
-        pull.answered = core::mem::replace(&mut pull.nonce, nonce);
+        pull.answered = Some(core::mem::replace(&mut pull.nonce, nonce));
         pull.give_up_at = now + pull.patience;
         self.send_pull(now, owner, out);
     }
