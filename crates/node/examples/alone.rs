@@ -45,6 +45,7 @@ fn main() {
             for output in out.drain(..) {
                 match output {
                     Output::Write { id, .. } => inputs.push_back((station, Input::Written { upto: id })),
+                    Output::Store { id, tables, .. } => inputs.push_back((station, Input::Stored { id, tables })),
                     Output::Mail { to, mail } => inputs.push_back((to, Input::Mail { from: station, mail })),
                     Output::Answer { answer, .. } | Output::Read { answer, .. } => {
                         println!("{answer:?}");

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use blueprint::{
     Blueprint, BucketId, Command as Proposal, Epoch, Incarnation, Instant, LaneId, MetaState, NodeId, Position,
-    Refusal, Report,
+    Refusal, Report, Slot,
 };
+use bytes::Bytes;
 use phaser::{Durable, Envelope, Event, Record};
 use reactor::coordinator::{self, Order};
 use reactor::{BucketRow, Directory};
@@ -35,6 +36,10 @@ pub struct RequestId(pub u64);
 /// Names a batch for the journal; `Written` covers all up to one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchId(pub u64);
+
+/// Names tables that are to be stored, of any bucket of a lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StoreId(pub u64);
 
 /// A request that was passed on to another node: by which lane, and which of its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -88,6 +93,11 @@ pub enum Input {
     Written {
         upto: BatchId,
     },
+    /// The tables of that `Store` are safe; what records say of them.
+    Stored {
+        id: StoreId,
+        tables: Vec<(Slot, Bytes)>,
+    },
     Wall {
         micros: u64,
     },
@@ -106,6 +116,13 @@ pub enum Output {
     Write {
         id: BatchId,
         records: Vec<NodeRecord>,
+    },
+    /// Tables of a checkpoint or of an image, to be stored somewhere, whenever: a record will refer to them, or none ever does. Writes
+    /// go on meanwhile.
+    Store {
+        id: StoreId,
+        bucket: BucketId,
+        tables: Vec<(Slot, Bytes)>,
     },
     Answer {
         origin: Origin,

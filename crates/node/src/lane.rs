@@ -9,14 +9,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use blueprint::{Blueprint, BucketId, Command as Proposal, Conduct, Epoch, Instant, LaneId, NodeId, Position, Slot};
-use phaser::{Durable, Fork, Outbox, Phaser, Record, Served, WriteId};
+use phaser::{Durable, Fork, Outbox, Phaser, Served, WriteId};
 use reactor::coordinator::Order;
 use reactor::{BucketRow, Directory, Ledger, Marks};
 
 use crate::doubt::Asking;
 use crate::facts;
 use crate::glance::{Glance, Leads};
-use crate::io::{Answer, BatchId, Input, LaneDurable, Lost, Mail, NodeRecord, Origin, Output, PeerMessage, Station};
+use crate::io::{
+    Answer, BatchId, Input, LaneDurable, Lost, Mail, NodeRecord, Origin, Output, PeerMessage, Station, StoreId,
+};
 use crate::node::{Config, Life};
 use crate::pass::Outgoing;
 use crate::react::Reading;
@@ -78,6 +80,9 @@ pub struct Lane<C> {
     open: BatchId,
     /// The phasers' writes in each batch.
     writing: VecDeque<(BatchId, BucketId, WriteId)>,
+    /// Whose tables are being stored.
+    storing: BTreeMap<StoreId, (BucketId, phaser::StoreId)>,
+    next_store: StoreId,
     pub(crate) wall: Option<(u64, Instant)>,
     upkeep_at: Instant,
     scratch: Outbox,
@@ -162,6 +167,8 @@ impl<C: Conduct> Lane<C> {
             batch: Vec::new(),
             open: BatchId(1),
             writing: VecDeque::new(),
+            storing: BTreeMap::new(),
+            next_store: StoreId(0),
             wall: None,
             upkeep_at: now + config.upkeep,
             scratch: Outbox::default(),
@@ -217,6 +224,11 @@ impl<C: Conduct> Lane<C> {
             Input::Late { origin, home, command } => self.route(now, Pending::new(home, origin, command, 0), out),
             Input::Mail { from: _, mail } => self.on_mail(now, mail, out),
             Input::Written { upto } => self.on_written(now, upto, out),
+            Input::Stored { id, tables } => {
+                if let Some((bucket, id)) = self.storing.remove(&id) {
+                    self.drive(now, bucket, phaser::Input::Stored { id, tables }, out);
+                }
+            }
             Input::Wall { micros } => self.on_wall(now, micros, out),
             Input::Flush => self.on_flush(now, out),
             Input::Wake => self.on_wake(now, out),
@@ -330,10 +342,11 @@ impl<C: Conduct> Lane<C> {
                 self.batch.extend(records.into_iter().map(|record| NodeRecord::Bucket { bucket, record }));
                 self.writing.push_back((self.open, bucket, id));
             }
-            Out::Save { id, mut image } => {
-                image.tables = replica.tables.encode(&image.replaced);
-                self.batch.push(NodeRecord::Bucket { bucket, record: Record::Save(image) });
-                self.writing.push_back((self.open, bucket, id));
+            Out::Store { id: store, image } => {
+                self.next_store.0 += 1;
+                let (id, tables) = (self.next_store, replica.tables.encode(&image.replaced));
+                self.storing.insert(id, (bucket, store));
+                out.push(Output::Store { id, bucket, tables });
             }
             Out::Apply { entry, ticket } => {
                 let pending = ticket.and_then(|ticket| self.requests.remove(&ticket));
@@ -515,6 +528,7 @@ impl<C: Conduct> Lane<C> {
     /// What an erased replica was writing must not count for one that comes after it.
     pub(crate) fn forget_writes(&mut self, bucket: BucketId) {
         self.writing.retain(|(_, b, _)| *b != bucket);
+        self.storing.retain(|_, (b, _)| *b != bucket);
         self.forking.retain(|child, parent| *child != bucket && *parent != bucket);
     }
 

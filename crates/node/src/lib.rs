@@ -19,7 +19,7 @@ mod request;
 pub use desk::Desk;
 pub use io::{
     Answer, Answered, BatchId, Door, HopId, Input, LaneDurable, Lost, Mail, NodeDurable, NodeRecord, Origin, Output,
-    Passed, PeerMessage, RequestId, Station,
+    Passed, PeerMessage, RequestId, Station, StoreId,
 };
 pub use lane::Lane;
 pub use node::{Config, Life, Node};

@@ -60,6 +60,7 @@ impl Small {
                     records.iter().for_each(|record| self.durable.absorb(record));
                     self.mail.push_back((station, Input::Written { upto: id }));
                 }
+                Output::Store { id, tables, .. } => self.mail.push_back((station, Input::Stored { id, tables })),
                 Output::Mail { to, mail } => {
                     self.letters += usize::from(matches!(mail, Mail::Requests(_) | Mail::Answers(_)));
                     self.mail.push_back((to, Input::Mail { from: station, mail }));

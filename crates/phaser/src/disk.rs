@@ -6,10 +6,11 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use blueprint::{Index, Instant, Member, Position};
+use blueprint::{Index, Instant, Member, Position, Slot, SlotSet};
+use bytes::Bytes;
 
 use crate::durable::{Image, Record};
-use crate::io::{Outbox, Output, WriteId};
+use crate::io::{Outbox, Output, StoreId, WriteId};
 use crate::log::Entry;
 use crate::message::Message;
 
@@ -26,8 +27,11 @@ pub(crate) struct Disk {
     pub(crate) promise: WriteId,
     /// Answers that wait, in order of what they wait for.
     held: VecDeque<(WriteId, Member, Message)>,
-    /// Tables under way.
-    pub(crate) saves: VecDeque<(WriteId, Save)>,
+    /// Tables that are being stored: no record refers to them yet. Those that are forgotten here never will be.
+    storing: VecDeque<(StoreId, Image, Save)>,
+    next_store: StoreId,
+    /// Records under way that refer to tables.
+    saves: VecDeque<(WriteId, Save)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +39,7 @@ pub(crate) enum Save {
     /// Every slot, as it stood at this index.
     Checkpoint(Index),
     /// An image that the primary sent.
-    Taken { image: Image, from: Member },
+    Taken { slots: SlotSet, from: Member },
 }
 
 impl Disk {
@@ -48,6 +52,8 @@ impl Disk {
             safe,
             promise: WriteId(0),
             held: VecDeque::new(),
+            storing: VecDeque::new(),
+            next_store: StoreId(1),
             saves: VecDeque::new(),
         }
     }
@@ -89,6 +95,7 @@ impl Disk {
     pub(crate) fn start_over(&mut self, record: Record, base: Index) {
         self.safe = Index(0);
         self.appended.clear();
+        self.storing.clear();
         self.saves.clear();
         self.push(record);
         self.makes_safe(base);
@@ -110,6 +117,9 @@ impl Disk {
         self.promise.0 = self.promise.0.saturating_sub(by);
         self.appended.iter_mut().for_each(|(id, _)| id.0 -= by);
         self.saves.iter_mut().for_each(|(id, _)| id.0 -= by);
+        let first = self.storing.front().map_or(self.next_store.0, |(id, ..)| id.0) - 1;
+        self.storing.iter_mut().for_each(|(id, ..)| id.0 -= first);
+        self.next_store.0 -= first;
         self.held.iter_mut().for_each(|(id, _, _)| id.0 -= by);
     }
 
@@ -133,14 +143,34 @@ impl Disk {
         }
     }
 
-    /// A write of tables is one of its own, so that the driver takes them as they are at this very moment.
-    pub(crate) fn save(&mut self, image: Image, save: Save, out: &mut Outbox) -> WriteId {
-        self.seal(out);
-        let id = self.open;
-        self.open.0 += 1;
+    pub(crate) fn store(&mut self, image: Image, save: Save, out: &mut Outbox) {
+        let id = self.next_store;
+        self.next_store.0 += 1;
+        out.push(Output::Store { id, image: image.clone() });
+        self.storing.push_back((id, image, save));
+    }
+
+    /// The record that refers to them is written like any other, in its turn.
+    pub(crate) fn on_stored(&mut self, id: StoreId, tables: Vec<(Slot, Bytes)>) {
+        let Some(at) = self.storing.iter().position(|(storing, ..)| *storing == id) else { return };
+        let (_, image, save) = self.storing.remove(at).expect("just found");
+        let id = self.push(Record::Save(Image { tables, ..image }));
         self.saves.push_back((id, save));
-        out.push(Output::Save { id, image });
-        id
+    }
+
+    /// Tables of former rules, as of `reign` or later, are not to be referred to any more: the record would stand behind the Reign.
+    pub(crate) fn forget_stores(&mut self, reign: Index) {
+        self.storing.retain(|(_, image, save)| {
+            assert!(
+                image.as_of < reign || *save != Save::Checkpoint(image.as_of),
+                "a checkpoint is of what is committed"
+            );
+            image.as_of < reign
+        });
+    }
+
+    pub(crate) fn is_saving(&self) -> bool {
+        !self.storing.is_empty() || !self.saves.is_empty()
     }
 
     pub(crate) fn hold(&mut self, after: WriteId, to: Member, message: Message) {

@@ -132,6 +132,7 @@ impl<C: Conduct> Phaser<C> {
     /// No table of an earlier rule rightly stands where a new one begins. One does where every member lost the end of its log (R10, level
     /// `memory`): it came in an image, or was saved, with what is lost.
     fn forget_former_tables(&mut self, reign: Index, out: &mut Outbox) {
+        self.disk.forget_stores(reign);
         let former = self.as_of.where_value(|as_of| *as_of >= reign);
         if !former.is_empty() {
             self.as_of.remove(&former);
@@ -253,7 +254,7 @@ impl<C: Conduct> Phaser<C> {
         // What is saved is what stands here now: the image, and the log replayed into it.
         let saved = Image { as_of: image.as_of.max(self.applied), tables: Vec::new(), ..image };
         self.unsaved = self.unsaved.union(&takes);
-        self.disk.save(saved.clone(), Save::Taken { image: saved, from }, out);
+        self.disk.store(saved, Save::Taken { slots: takes, from }, out);
     }
 
     /// The log from the image's `as_of` to the applied index, into the slots that it brought.

@@ -17,6 +17,10 @@ pub struct Ticket(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WriteId(pub u64);
 
+/// Names tables that are to be stored. Each is used once in the life of a replica.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StoreId(pub u64);
+
 /// What a blueprint says about this bucket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct View {
@@ -73,6 +77,11 @@ pub enum Input {
     Written {
         upto: WriteId,
     },
+    /// The tables of that `Store` lie safely somewhere; what a record says of them. Writes go on meanwhile.
+    Stored {
+        id: StoreId,
+        tables: Vec<(Slot, Bytes)>,
+    },
     /// Wall time, in microseconds.
     Wall {
         micros: u64,
@@ -89,9 +98,10 @@ pub enum Output {
         id: WriteId,
         records: Vec<Record>,
     },
-    /// A write of tables, which only the driver has: `image` lacks its tables. It counts as write `id`.
-    Save {
-        id: WriteId,
+    /// Store the tables of `image.replaced`, which only the driver has, as they are at this very moment, and say so by `Stored`. They
+    /// count for nothing until a record refers to them, so nothing is in order with this, and nobody waits for it.
+    Store {
+        id: StoreId,
         image: Image,
     },
     /// Execute this entry on its slot's table, and answer `ticket` with the reply.

@@ -26,7 +26,7 @@ mod standing;
 pub use clock::DataClock;
 pub use config::Config;
 pub use durable::{Durable, Image, Record};
-pub use io::{Dropped, Event, Fork, Input, Outbox, Output, Refusal, Served, Ticket, View, WriteId};
+pub use io::{Dropped, Event, Fork, Input, Outbox, Output, Refusal, Served, StoreId, Ticket, View, WriteId};
 pub use log::{Entry, Log, Payload};
 pub use message::{Envelope, Message, Progress};
 pub use phaser::{Founding, Phaser, Status};

@@ -230,6 +230,7 @@ impl<C: Conduct> Phaser<C> {
             Input::Retire => self.step_down(now, out),
             Input::ImageSent { to, slots, bytes } => self.on_image_sent(now, to, &slots, bytes),
             Input::Written { upto } => self.on_written(now, upto, out),
+            Input::Stored { id, tables } => self.disk.on_stored(id, tables),
             Input::Wall { micros } => self.clock.observe_wall(micros, now),
             Input::Flush => self.on_flush(now, out),
             Input::Wake => self.on_wake(now, out),
@@ -571,13 +572,13 @@ impl<C: Conduct> Phaser<C> {
     /// Committed state only; slots that changed only.
     fn try_checkpoint(&mut self, out: &mut Outbox) {
         let ahead = self.as_of.values().any(|as_of| *as_of > self.applied);
-        if !self.is_checkpoint_due() || ahead || !self.disk.saves.is_empty() || !self.is_whole() {
+        if !self.is_checkpoint_due() || ahead || self.disk.is_saving() || !self.is_whole() {
             return;
         }
         let replaced = core::mem::take(&mut self.dirty).into_iter().collect();
         let image = Image { as_of: self.applied, covered: self.owned.clone(), replaced, tables: Vec::new() };
         self.checkpointed = self.applied;
-        self.disk.save(image, Save::Checkpoint(self.applied), out);
+        self.disk.store(image, Save::Checkpoint(self.applied), out);
     }
 
     fn on_saved(&mut self, save: Save) {
@@ -586,11 +587,10 @@ impl<C: Conduct> Phaser<C> {
                 self.as_of.set(&self.owned, as_of);
                 self.cut(as_of);
             }
-            Save::Taken { image, from } => {
+            Save::Taken { slots, from } => {
                 // A later image of the same slot, or starting over, leaves its own mark.
-                self.unsaved = self.unsaved.difference(&image.covered);
-                let filled =
-                    Message::Filled { term: self.promised, slots: image.covered, progress: Progress::default() };
+                self.unsaved = self.unsaved.difference(&slots);
+                let filled = Message::Filled { term: self.promised, slots, progress: Progress::default() };
                 self.disk.hold(WriteId(0), from, filled);
             }
         }

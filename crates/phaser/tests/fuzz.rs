@@ -14,7 +14,7 @@ use blueprint::{
 use bytes::Bytes;
 use phaser::{
     Config, Durable, Entry, Envelope, Event, Founding, Image, Input, Message, Outbox, Output, Payload, Phaser,
-    Progress, Record, Ticket, View, WriteId,
+    Progress, Record, StoreId, Ticket, View, WriteId,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -242,6 +242,7 @@ fn input() -> impl Strategy<Value = Input> {
         1 => (member(), slots(), number(100_000))
             .prop_map(|(to, slots, bytes)| Input::ImageSent { to, slots, bytes: bytes as usize }),
         1 => number(20).prop_map(|upto| Input::Written { upto: WriteId(upto) }),
+        1 => number(20).prop_map(|id| Input::Stored { id: StoreId(id), tables: Vec::new() }),
         1 => number(1 << 50).prop_map(|micros| Input::Wall { micros }),
         3 => Just(Input::Flush),
         2 => Just(Input::Wake),
@@ -281,6 +282,7 @@ struct Driven {
     now: Instant,
     safe: Vec<Record>,
     under_way: Vec<(WriteId, Record)>,
+    storing: Vec<StoreId>,
     said: Vec<Envelope>,
     asked: Option<u64>,
     proposed: Option<Change>,
@@ -313,6 +315,7 @@ impl Driven {
             now,
             safe: Vec::new(),
             under_way: Vec::new(),
+            storing: Vec::new(),
             said: Vec::new(),
             asked: None,
             proposed: None,
@@ -415,7 +418,7 @@ impl Driven {
         match output {
             Output::Send(envelope) => self.said.push(envelope),
             Output::Write { id, records } => self.under_way.extend(records.into_iter().map(|record| (id, record))),
-            Output::Save { id, image } => self.under_way.push((id, Record::Save(image))),
+            Output::Store { id, .. } => self.storing.push(id),
             Output::Ask { nonce } => self.asked = Some(nonce),
             Output::Propose { change, .. } => self.proposed = Some(change),
             Output::Apply { .. }
@@ -461,6 +464,10 @@ impl Driven {
     }
 
     fn sync(&mut self) {
+        self.step(Input::Flush);
+        for id in std::mem::take(&mut self.storing) {
+            self.step(Input::Stored { id, tables: Vec::new() });
+        }
         self.step(Input::Flush);
         if let Some((upto, _)) = self.under_way.last() {
             let upto = *upto;

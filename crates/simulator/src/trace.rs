@@ -115,7 +115,7 @@ impl Trace {
                     (bucket, format!("-> {to} {}", peer(message)))
                 }
                 Output::Event { bucket, event } => (Some(bucket.0), format!("** {event:?}")),
-                Output::Write { .. } | Output::Mail { .. } => return,
+                Output::Write { .. } | Output::Store { .. } | Output::Mail { .. } => return,
                 other => (None, format!("-> {other:?}")),
             };
             self.keep(time, host, bucket, &text);

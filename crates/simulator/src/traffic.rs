@@ -73,6 +73,7 @@ impl Traffic {
             },
             Output::Propose(_) | Output::Report(_) | Output::ReadMeta { .. } => (Kind::Meta, None),
             Output::Write { .. }
+            | Output::Store { .. }
             | Output::Mail { .. }
             | Output::Erased { .. }
             | Output::Resumed { .. }

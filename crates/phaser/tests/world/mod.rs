@@ -321,11 +321,10 @@ impl World {
         match output {
             Output::Send(envelope) => self.send(bucket, envelope),
             Output::Write { id, records } => replica.under_way.extend(records.into_iter().map(|record| (id, record))),
-            Output::Save { id, mut image } => {
+            Output::Store { id, image } => {
                 let mut tables = replica.tables.clone();
                 tables.retain(|slot, _| image.replaced.contains(*slot));
-                image.tables = encode(&tables);
-                replica.under_way.push((id, Record::Save(image)));
+                self.later.push_back((actor, Input::Stored { id, tables: encode(&tables) }));
             }
             Output::Apply { entry, .. } => {
                 if let phaser::Payload::Command { slot, body } = entry.payload {

@@ -159,9 +159,9 @@ pub(super) fn output(name: &str, output: &Output, clocks: bool, requests: &[Stri
             let all: Vec<String> = records.iter().map(|r| record(r, clocks)).collect();
             (Kind::Talk, Some(format!("{name} writes {}", all.join("; "))))
         }
-        Output::Save { image, .. } => (
+        Output::Store { image, .. } => (
             Kind::Talk,
-            Some(format!("{name} saves slots {} as of {}, changed {}", image.covered, image.as_of, image.replaced)),
+            Some(format!("{name} stores slots {} as of {}, changed {}", image.covered, image.as_of, image.replaced)),
         ),
         Output::Apply { entry: e, ticket: None } => (Kind::Talk, Some(format!("{name} applies {}", entry(e, clocks)))),
         Output::Apply { entry: e, ticket: Some(_) } => {

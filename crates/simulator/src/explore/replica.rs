@@ -250,9 +250,10 @@ impl<C: Conduct + Hash> Hands<C> {
             Output::Write { id, records } => {
                 replica.pending.push((id, records.into_iter().map(Record::canonical).collect()));
             }
-            Output::Save { id, mut image } => {
-                image.tables = encode(&replica.tables, &image.replaced);
-                replica.pending.push((id, vec![Record::Save(image)]));
+            // At once: that others come in between is for the simulator.
+            Output::Store { id, image } => {
+                later.push(Input::Stored { id, tables: encode(&replica.tables, &image.replaced) });
+                later.push(Input::Flush);
             }
             Output::Apply { entry, ticket } => {
                 if let Payload::Command { slot, body } = &entry.payload {
