@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use blueprint::{BucketId, Durability, Index, Member, Position, Slot, SlotSet, Term};
 use bytes::Bytes;
 use journal::{Journal, Options};
-use node::{BatchId, NodeRecord};
+use node::{BatchId, NodeRecord, StoreId};
 use phaser::{Entry, Image, Payload, Record};
 
 const BUCKET: BucketId = BucketId(1);
@@ -23,7 +23,9 @@ fn main() {
     std::fs::create_dir_all(&data).expect("a directory to work in");
     let (journal, _) = Journal::open(&data, Options::for_this_machine(), &mut |_| {}).expect("a new journal");
     let (tell, told) = channel();
-    journal.start(move |_, id| tell.send(id).expect("somebody listens"));
+    let (tell_stored, stored) = channel();
+    let on_stored = move |_, _, tables| tell_stored.send(tables).expect("somebody listens");
+    journal.start(move |_, id| tell.send(id).expect("somebody listens"), on_stored);
     let write = |id: u64, level, records| journal.write(0, BatchId(id), level, records).expect("a healthy disk");
     let owned = SlotSet::all();
     let (me, base, image) = (Member::new(1, 1), Position::new(1, 0), Image::default());
@@ -58,6 +60,8 @@ fn main() {
         let covered = SlotSet::range(Slot(part * 1024), Slot(part * 1024 + 1023));
         let tables = covered.iter().map(|slot| (slot, table.clone())).collect();
         id += 1;
+        journal.store(0, StoreId(id), BUCKET, tables);
+        let tables = stored.recv().expect("stored");
         let image = Image { as_of: Index(last), replaced: covered.clone(), covered, tables };
         write(id, Durability::Disk, vec![of(Record::Save(image))]);
     }

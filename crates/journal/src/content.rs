@@ -220,28 +220,24 @@ impl TableRef {
     }
 }
 
-/// The tables that a record brings.
+/// The tables that a record brings. (Those of a `Save` were stored before: it refers to them.)
 pub(crate) fn tables_of(record: &mut NodeRecord) -> Option<(BucketId, &mut Vec<(Slot, Bytes)>)> {
     match record {
-        NodeRecord::Bucket { bucket, record: Record::Save(image) | Record::Found { image, .. } } => {
-            Some((*bucket, &mut image.tables))
-        }
+        NodeRecord::Bucket { bucket, record: Record::Found { image, .. } } => Some((*bucket, &mut image.tables)),
         NodeRecord::Bucket { .. } | NodeRecord::Epoch { .. } | NodeRecord::Erase { .. } => None,
     }
 }
 
-/// May it be reported as written when only the operating system has it? Log entries may; what others build on may not.
+/// May it be reported as written when only the operating system has it? Log entries may, and what says where else they are: no
+/// segment is free before what frees it is synced. What others build on may not.
 pub(crate) fn may_stay_in_memory(record: &NodeRecord) -> bool {
     match record {
-        NodeRecord::Bucket { record: Record::Append { .. } | Record::Commit(_), .. } => true,
         NodeRecord::Bucket {
-            record:
-                Record::Found { .. }
-                | Record::Adopt(_)
-                | Record::Promise(_)
-                | Record::StartOver { .. }
-                | Record::Save(_)
-                | Record::Cut { .. },
+            record: Record::Append { .. } | Record::Commit(_) | Record::Save(_) | Record::Cut { .. },
+            ..
+        } => true,
+        NodeRecord::Bucket {
+            record: Record::Found { .. } | Record::Adopt(_) | Record::Promise(_) | Record::StartOver { .. },
             ..
         }
         | NodeRecord::Epoch { .. }
@@ -249,8 +245,14 @@ pub(crate) fn may_stay_in_memory(record: &NodeRecord) -> bool {
     }
 }
 
+/// May a lane write it by itself? The writer keeps files of tables in order, and has to see what refers to them.
+pub(crate) fn needs_no_writer(record: &NodeRecord) -> bool {
+    may_stay_in_memory(record) && !matches!(record, NodeRecord::Bucket { record: Record::Save(_), .. })
+}
+
 fn about_bytes(record: &NodeRecord) -> usize {
     match record {
+        NodeRecord::Bucket { record: Record::Save(image), .. } => 128 + image.tables.len() * 32,
         NodeRecord::Bucket { record: Record::Append { entries, .. }, .. } => {
             32 + entries.iter().map(|entry| entry_bytes(&entry.payload)).sum::<usize>()
         }
@@ -273,7 +275,7 @@ pub(crate) fn has_tables(record: &NodeRecord) -> bool {
 
 pub(crate) fn table_bytes(record: &NodeRecord) -> usize {
     match record {
-        NodeRecord::Bucket { record: Record::Save(image) | Record::Found { image, .. }, .. } => {
+        NodeRecord::Bucket { record: Record::Found { image, .. }, .. } => {
             image.tables.iter().map(|(_, table)| table.len().max(1)).sum()
         }
         NodeRecord::Bucket { .. } | NodeRecord::Epoch { .. } | NodeRecord::Erase { .. } => 0,

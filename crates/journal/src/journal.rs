@@ -4,32 +4,36 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-use blueprint::Durability;
-use node::{BatchId, NodeRecord};
+use blueprint::{BucketId, Durability, Slot};
+use bytes::Bytes;
+use node::{BatchId, NodeRecord, StoreId};
 
 use crate::Options;
 use crate::content::{self, Encoded};
 use crate::disk::{Disk, Lock};
+use crate::keeper::Keeper;
 use crate::open::FAILED;
 use crate::pen::Pen;
-use crate::queue::{Batch, Queue, State, Stop};
+use crate::queue::{Batch, Queue, State, Stop, ToStore};
 use crate::tables::TableFiles;
 use crate::writer::Writer;
 
 /// Called with a lane and a batch: that one, and all of the lane before it, are written.
 pub(crate) type OnWritten = Box<dyn Fn(u16, BatchId) + Send + Sync>;
+/// Called with a lane, what it wanted stored, and what records are to say of that.
+pub(crate) type OnStored = Box<dyn Fn(u16, StoreId, Vec<(Slot, Bytes)>) + Send + Sync>;
 
 #[derive(Debug)]
 pub struct Journal {
     shared: Arc<Shared>,
-    writer: Mutex<Thread>,
+    threads: Mutex<Threads>,
     lock: Mutex<Option<Lock>>,
 }
 
 #[derive(Debug)]
-enum Thread {
-    NotStarted(TableFiles),
-    Running(JoinHandle<()>),
+enum Threads {
+    NotStarted,
+    Running(Vec<JoinHandle<()>>),
     Ended,
 }
 
@@ -38,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) queue: Queue,
+    /// Whoever needs both locks this first.
+    tables: Mutex<TableFiles>,
     pen: Mutex<Pen>,
     pub(crate) counts: Counting,
     /// The file that says so is still there.
@@ -103,31 +109,53 @@ impl Journal {
     ) -> Self {
         let queue = Queue::new(options.queue_batches, options.queue_bytes);
         let (counts, had_failed) = (Counting::default(), AtomicBool::new(had_failed));
-        let shared = Shared { options, disk, queue, pen: Mutex::new(pen), counts, had_failed };
-        Self { shared: Arc::new(shared), writer: Mutex::new(Thread::NotStarted(tables)), lock: Mutex::new(Some(lock)) }
+        let (tables, pen) = (Mutex::new(tables), Mutex::new(pen));
+        let shared = Shared { options, disk, queue, tables, pen, counts, had_failed };
+        Self { shared: Arc::new(shared), threads: Mutex::new(Threads::NotStarted), lock: Mutex::new(Some(lock)) }
     }
 
-    /// Starts the writer. Batches given before that wait in the queue. A second call changes nothing.
-    pub fn start(&self, on_written: impl Fn(u16, BatchId) + Send + Sync + 'static) {
-        let mut thread = self.writer.lock().expect("no thread panics while it has this");
-        *thread = match std::mem::replace(&mut *thread, Thread::Ended) {
-            Thread::NotStarted(tables) => {
-                let writer = Writer::new(self.shared.clone(), tables, Box::new(on_written));
-                let spawned = std::thread::Builder::new().name("journal".into()).spawn(move || writer.run());
-                match spawned {
-                    Ok(handle) => Thread::Running(handle),
-                    Err(error) => {
-                        let why = format!(
-                            "the journal's thread could not be started ({error}). Nothing can be written. Stop this process, \
-                             give it more threads or memory, and start it again."
-                        );
-                        self.shared.queue.set_state(State::Failed { why });
-                        Thread::Ended
-                    }
+    /// Starts to write and to store. What is given before that waits. A second call changes nothing.
+    pub fn start(
+        &self,
+        on_written: impl Fn(u16, BatchId) + Send + Sync + 'static,
+        on_stored: impl Fn(u16, StoreId, Vec<(Slot, Bytes)>) + Send + Sync + 'static,
+    ) {
+        let mut threads = self.threads.lock().expect("no thread panics while it has this");
+        if !matches!(*threads, Threads::NotStarted) {
+            return;
+        }
+        let writer = Writer::new(self.shared.clone(), Box::new(on_written));
+        let keeper = Keeper::new(self.shared.clone(), Box::new(on_stored));
+        let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
+            let guard = Guard(self.shared.clone());
+            std::thread::Builder::new().name(name.into()).spawn(move || {
+                let _guard = guard;
+                run();
+            })
+        };
+        let spawned =
+            [spawn("journal", Box::new(move || writer.run())), spawn("journal-tables", Box::new(move || keeper.run()))];
+        let mut running = Vec::new();
+        for thread in spawned {
+            match thread {
+                Ok(handle) => running.push(handle),
+                Err(error) => {
+                    let why = format!(
+                        "a thread of the journal could not be started ({error}). Nothing can be written. Stop this process, give \
+                         it more threads or memory, and start it again."
+                    );
+                    self.shared.queue.set_state(State::Failed { why });
                 }
             }
-            other => other,
-        };
+        }
+        *threads = Threads::Running(running);
+    }
+
+    /// Tables that a record is to refer to: the callback says how, when they are safe. In no order with anything, unless they are
+    /// never referred to: then everything about their bucket that is given before a record that says so (it is erased, founded, or
+    /// begins anew) is forgotten with it.
+    pub fn store(&self, lane: u16, id: StoreId, bucket: BucketId, tables: Vec<(Slot, Bytes)>) {
+        self.shared.queue.push_tables(ToStore { lane, id, bucket, tables, turn: 0 });
     }
 
     /// Batches of one lane are written in the order in which they are given. Waits when too much is queued (`Options::queue_batches`,
@@ -146,7 +174,7 @@ impl Journal {
             records.iter().for_each(|record| encoded.push(record));
         }
         if is_memory
-            && records.iter().all(content::may_stay_in_memory)
+            && records.iter().all(content::needs_no_writer)
             && self.shared.queue.is_clear(lane)
             && self.shared.write_directly(&encoded, &records)
         {
@@ -154,7 +182,7 @@ impl Journal {
         }
         let table_bytes: usize = if has_tables { records.iter().map(content::table_bytes).sum() } else { 0 };
         let bytes = (encoded.bytes.len() + table_bytes + records.len() * 64) as u64;
-        let batch = Batch { lane, id, is_memory, records, encoded: (!has_tables).then_some(encoded), bytes };
+        let batch = Batch { lane, id, turn: 0, is_memory, records, encoded: (!has_tables).then_some(encoded), bytes };
         match self.shared.queue.push(batch) {
             Ok(()) => Ok(Outcome::Queued),
             Err((state, records)) => Err(Refused { state, records }),
@@ -197,7 +225,7 @@ impl Journal {
     /// Writes what is queued, syncs, and says on disk that this was a clean stop: nothing is in doubt after it, and the directory is
     /// free for others.
     pub fn close(&self) -> Result<(), State> {
-        self.start(|_, _| {});
+        self.start(|_, _| {}, |_, _, _| {});
         self.end(Stop::Cleanly);
         match self.state() {
             State::Stopped => Ok(()),
@@ -207,9 +235,9 @@ impl Journal {
 
     fn end(&self, stop: Stop) {
         self.shared.queue.stop(stop);
-        let thread = std::mem::replace(&mut *self.writer.lock().expect("no thread panics with it"), Thread::Ended);
-        if let Thread::Running(handle) = thread {
-            drop(handle.join()); // if it panicked, it has said so
+        let threads = std::mem::replace(&mut *self.threads.lock().expect("no thread panics with it"), Threads::Ended);
+        if let Threads::Running(handles) = threads {
+            handles.into_iter().for_each(|handle| drop(handle.join())); // if one panicked, it has said so
         }
         drop(self.lock.lock().expect("no thread panics with it").take());
     }
@@ -222,7 +250,24 @@ impl Drop for Journal {
     }
 }
 
+/// A thread that panics must not leave lanes waiting for it.
+struct Guard(Arc<Shared>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let why = "a thread of the journal ended with a bug, which it has printed. Nothing more is written or acknowledged. Stop \
+                       this process, start it again, and report the bug.";
+            self.0.queue.set_state(State::Failed { why: why.into() });
+        }
+    }
+}
+
 impl Shared {
+    pub(crate) fn tables(&self) -> MutexGuard<'_, TableFiles> {
+        self.tables.lock().expect("no thread panics while it has this")
+    }
+
     pub(crate) fn pen(&self) -> MutexGuard<'_, Pen> {
         self.pen.lock().expect("no thread panics while it has this")
     }
@@ -297,7 +342,7 @@ mod tests {
     fn a_lane_that_was_about_to_write_is_stopped_by_a_failure() {
         let directory = tempfile::tempdir().expect("a place for it");
         let journal = open(directory.path(), Duration::from_secs(1));
-        journal.start(|_, _| {});
+        journal.start(|_, _| {}, |_, _, _| {});
         journal.write(0, BatchId(1), Durability::Disk, found()).expect("it is taken");
         journal.write(0, BatchId(2), Durability::Memory, commit()).expect("it is taken");
         journal.sync().expect("all is well");
@@ -327,12 +372,7 @@ mod tests {
         for (sync_within, expected) in [(Duration::from_secs(3600), 0), (Duration::ZERO, 1)] {
             let directory = tempfile::tempdir().expect("a place for it");
             let journal = open(directory.path(), sync_within);
-            let Thread::NotStarted(tables) =
-                std::mem::replace(&mut *journal.writer.lock().expect("free"), Thread::Ended)
-            else {
-                panic!("nobody started it")
-            };
-            let mut writer = Writer::new(journal.shared.clone(), tables, Box::new(|_, _| {}));
+            let mut writer = Writer::new(journal.shared.clone(), Box::new(|_, _| {}));
             let give = |id, level, records| {
                 assert_eq!(journal.write(0, BatchId(id), level, records), Ok(Outcome::Queued));
             };

@@ -13,6 +13,7 @@ mod disk;
 mod frame;
 mod inspect;
 mod journal;
+mod keeper;
 mod ledger;
 mod notes;
 mod open;

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use node::{BatchId, NodeRecord};
+use blueprint::{BucketId, Slot};
+use bytes::Bytes;
+use node::{BatchId, NodeRecord, StoreId};
 
 use crate::content::Encoded;
 
@@ -28,11 +30,23 @@ pub enum State {
 pub(crate) struct Batch {
     pub(crate) lane: u16,
     pub(crate) id: BatchId,
+    /// Its place among all that was given, tables included.
+    pub(crate) turn: u64,
     pub(crate) is_memory: bool,
     pub(crate) records: Vec<NodeRecord>,
     /// Unless it brings tables, which are stored first.
     pub(crate) encoded: Option<Encoded>,
     pub(crate) bytes: u64,
+}
+
+/// Tables that a lane wants stored.
+#[derive(Debug)]
+pub(crate) struct ToStore {
+    pub(crate) lane: u16,
+    pub(crate) id: StoreId,
+    pub(crate) bucket: BucketId,
+    pub(crate) tables: Vec<(Slot, Bytes)>,
+    pub(crate) turn: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +63,8 @@ pub(crate) struct Queue {
     waiting: Mutex<Waiting>,
     /// There is something to do.
     work: Condvar,
+    /// There are tables to store.
+    tables: Condvar,
     /// Something has been done.
     done: Condvar,
     most_batches: usize,
@@ -58,6 +74,9 @@ pub(crate) struct Queue {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     batches: VecDeque<Batch>,
+    /// At most one checkpoint of each bucket, and as many images as a primary sends ahead: bounded by whoever gives them.
+    to_store: Vec<ToStore>,
+    turns: u64,
     /// Queued or being written.
     bytes: u64,
     count: usize,
@@ -82,6 +101,8 @@ impl Queue {
     pub(crate) fn new(most_batches: usize, most_bytes: u64) -> Self {
         let waiting = Waiting {
             batches: VecDeque::new(),
+            to_store: Vec::new(),
+            turns: 0,
             bytes: 0,
             count: 0,
             under_way: BTreeMap::new(),
@@ -90,7 +111,8 @@ impl Queue {
             syncs_wanted: 0,
             syncs_done: 0,
         };
-        Self { waiting: Mutex::new(waiting), work: Condvar::new(), done: Condvar::new(), most_batches, most_bytes }
+        let [work, tables, done] = [(); 3].map(|()| Condvar::new());
+        Self { waiting: Mutex::new(waiting), work, tables, done, most_batches, most_bytes }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -109,6 +131,7 @@ impl Queue {
         }
         drop(waiting);
         self.done.notify_all();
+        self.tables.notify_all();
     }
 
     /// May this lane write by itself, without overtaking what it queued?
@@ -118,7 +141,7 @@ impl Queue {
     }
 
     /// Waits for room. Gives the records back when that would be for nothing, or for long.
-    pub(crate) fn push(&self, batch: Batch) -> Result<(), (State, Vec<NodeRecord>)> {
+    pub(crate) fn push(&self, mut batch: Batch) -> Result<(), (State, Vec<NodeRecord>)> {
         let mut waiting = self.lock();
         loop {
             if matches!(waiting.state, State::Failed { .. } | State::Stopped) {
@@ -133,6 +156,8 @@ impl Queue {
             }
             waiting = self.done.wait(waiting).expect("no thread panics while it has this");
         }
+        waiting.turns += 1;
+        batch.turn = waiting.turns;
         waiting.bytes += batch.bytes;
         waiting.count += 1;
         *waiting.under_way.entry(batch.lane).or_default() += 1;
@@ -140,6 +165,37 @@ impl Queue {
         drop(waiting);
         self.work.notify_one();
         Ok(())
+    }
+
+    /// Never waits, and never refuses: once the journal has failed or stopped nobody is told any more.
+    pub(crate) fn push_tables(&self, mut tables: ToStore) {
+        let mut waiting = self.lock();
+        waiting.turns += 1;
+        tables.turn = waiting.turns;
+        waiting.to_store.push(tables);
+        drop(waiting);
+        self.tables.notify_one();
+    }
+
+    /// For whoever stores tables: waits until there are some. None: it is over.
+    pub(crate) fn next_tables(&self) -> Option<Vec<ToStore>> {
+        let mut waiting = self.lock();
+        loop {
+            if waiting.stop != Stop::No || matches!(waiting.state, State::Failed { .. } | State::Stopped) {
+                return None;
+            }
+            if !waiting.to_store.is_empty() {
+                return Some(std::mem::take(&mut waiting.to_store));
+            }
+            waiting = self.tables.wait(waiting).expect("no thread panics while it has this");
+        }
+    }
+
+    /// The same, when it cannot go on: waits a little. False: it is over.
+    pub(crate) fn pause_tables(&self, patience: Duration) -> bool {
+        let waiting = self.lock();
+        let waiting = self.tables.wait_timeout(waiting, patience).expect("no thread panics while it has this").0;
+        waiting.stop == Stop::No && !matches!(waiting.state, State::Failed { .. } | State::Stopped)
     }
 
     /// For the writer: waits until there is something to do, at most so long.
@@ -209,6 +265,7 @@ impl Queue {
         waiting.stop = waiting.stop.max(stop);
         drop(waiting);
         self.work.notify_all();
+        self.tables.notify_all();
     }
 
     pub(crate) fn is_closing(&self) -> bool {

@@ -2,7 +2,8 @@
 //!
 //! Records in the journal refer to them ([`TableRef`]), so they never keep a segment alive. A table is synced before the record that
 //! refers to it is written, so a reference that can be read has something to refer to. When more than half of a file is not
-//! referred to any more, what is left is copied to a new file; the old one goes when the new references are synced.
+//! referred to any more, what is left is copied to a new file; the old one goes when the new references are synced. Not while there
+//! are tables in it that a record may yet refer to: those are *promised*.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -16,6 +17,7 @@ use phaser::Durable;
 
 use crate::content::TableRef;
 use crate::disk::{Disk, DiskFile};
+use crate::queue::ToStore;
 
 const TABLES_SUFFIX: &str = ".tables";
 
@@ -23,6 +25,8 @@ const TABLES_SUFFIX: &str = ".tables";
 pub(crate) struct TableFiles {
     disk: Arc<dyn Disk>,
     files: BTreeMap<BucketId, TableFile>,
+    /// Stored, and not referred to by any record yet: the first table of each, and its turn.
+    promised: BTreeMap<BucketId, Vec<(u64, Bytes)>>,
 }
 
 #[derive(Debug)]
@@ -31,6 +35,16 @@ struct TableFile {
     file: Arc<dyn DiskFile>,
     size: u64,
     state: Written,
+}
+
+/// A file that is to be synced by whoever wrote to it.
+#[derive(Debug)]
+pub(crate) struct Apart {
+    bucket: BucketId,
+    /// With what was written.
+    size: u64,
+    pub(crate) file: Arc<dyn DiskFile>,
+    pub(crate) is_new: bool,
 }
 
 /// What became of a rewrite.
@@ -63,7 +77,7 @@ pub(crate) fn bucket_of(name: &str) -> Option<BucketId> {
 
 impl TableFiles {
     pub(crate) fn new(disk: Arc<dyn Disk>) -> Self {
-        Self { disk, files: BTreeMap::new() }
+        Self { disk, files: BTreeMap::new(), promised: BTreeMap::new() }
     }
 
     /// Goes on with the file that a replica refers to, if it refers to one only.
@@ -105,6 +119,45 @@ impl TableFiles {
             *table = place.to_bytes();
         }
         Ok(())
+    }
+
+    /// The same for tables that a record is to refer to later. They are safe once the file that is returned is synced, and its name if
+    /// that is new: see [`TableFiles::on_synced`].
+    pub(crate) fn store_ahead(&mut self, wanted: &mut ToStore, generation: u64) -> io::Result<Option<Apart>> {
+        self.store(wanted.bucket, &mut wanted.tables, generation)?;
+        let Some((_, first)) = wanted.tables.first() else { return Ok(None) };
+        self.promised.entry(wanted.bucket).or_default().push((wanted.turn, first.clone()));
+        let file = &self.files[&wanted.bucket];
+        let is_new = file.state == Written::New;
+        Ok(Some(Apart { bucket: wanted.bucket, size: file.size, file: file.file.clone(), is_new }))
+    }
+
+    /// Nobody syncs it again, unless something was written to it since.
+    pub(crate) fn on_synced(&mut self, apart: &Apart) {
+        if let Some(file) = self.files.get_mut(&apart.bucket)
+            && Arc::ptr_eq(&file.file, &apart.file)
+            && file.size == apart.size
+        {
+            file.state = Written::Synced;
+        }
+    }
+
+    /// A record refers to these.
+    pub(crate) fn refer(&mut self, bucket: BucketId, tables: &[(Slot, Bytes)]) {
+        if let (Some((_, first)), Some(promised)) = (tables.first(), self.promised.get_mut(&bucket)) {
+            promised.retain(|(_, other)| other != first);
+        }
+    }
+
+    /// No record will refer to what was given before that turn: the replica is another one, or begins anew.
+    pub(crate) fn forget(&mut self, bucket: BucketId, before: u64) {
+        if let Some(promised) = self.promised.get_mut(&bucket) {
+            promised.retain(|(turn, _)| *turn > before);
+        }
+    }
+
+    pub(crate) fn is_promised(&self, bucket: BucketId) -> bool {
+        self.promised.get(&bucket).is_some_and(|promised| !promised.is_empty())
     }
 
     pub(crate) fn sync(&mut self) -> io::Result<()> {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use blueprint::BucketId;
 use node::{BatchId, NodeRecord};
+use phaser::{Durable, Record};
 
 use crate::content::{self, Encoded};
 use crate::disk::Disk;
@@ -28,7 +29,6 @@ const ZEROS: usize = 1 << 20;
 
 pub(crate) struct Writer {
     shared: Arc<Shared>,
-    tables: TableFiles,
     on_written: OnWritten,
     /// A blank segment on its way, so that nobody waits while it is filled with zeros.
     making: Option<JoinHandle<io::Result<Blank>>>,
@@ -42,19 +42,6 @@ pub(crate) struct Writer {
     synced_at: Instant,
 }
 
-/// A writer that panics must not leave lanes waiting for it.
-struct Guard(Arc<Shared>);
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let why = "the journal's thread ended with a bug, which it has printed. Nothing more is written or acknowledged. Stop this \
-                       process, start it again, and report the bug.";
-            self.0.queue.set_state(State::Failed { why: why.into() });
-        }
-    }
-}
-
 /// Why a group is not written.
 pub(crate) enum Trouble {
     Failed { what: &'static str, error: io::Error },
@@ -65,19 +52,18 @@ fn failed(what: &'static str) -> impl FnOnce(io::Error) -> Trouble {
     move |error| Trouble::Failed { what, error }
 }
 
-fn is_full(error: &io::Error) -> bool {
+pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 const SYNC: &str = "syncing the journal to disk";
 const WRITE: &str = "writing to a segment of the journal";
-const TABLES: &str = "writing a checkpoint";
+pub(crate) const TABLES: &str = "writing a checkpoint";
 
 impl Writer {
-    pub(crate) fn new(shared: Arc<Shared>, tables: TableFiles, on_written: OnWritten) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, on_written: OnWritten) -> Self {
         Self {
             shared,
-            tables,
             on_written,
             making: None,
             is_short: false,
@@ -88,7 +74,6 @@ impl Writer {
     }
 
     pub(crate) fn run(mut self) {
-        let _guard = Guard(self.shared.clone());
         loop {
             let within = self.shared.options.sync_within;
             let since = if self.shared.pen().has_unsynced() { self.synced_at.elapsed() } else { Duration::ZERO };
@@ -183,8 +168,11 @@ impl Writer {
             let Some((bucket, images)) = content::tables_of(record) else { continue };
             is_any |= !images.is_empty();
             loop {
+                let mut tables = self.shared.tables();
                 let generation = self.shared.pen().generation();
-                match self.tables.store(bucket, images, generation) {
+                let stored = tables.store(bucket, images, generation);
+                drop(tables);
+                match stored {
                     Ok(()) => break,
                     Err(error) if is_full(&error) => self.wait_for_space("to write a checkpoint", &error)?,
                     Err(error) => return Err(Trouble::Failed { what: TABLES, error }),
@@ -192,7 +180,7 @@ impl Writer {
             }
         }
         self.recovered();
-        if is_any { self.tables.sync().map_err(failed("syncing a checkpoint to disk")) } else { Ok(()) }
+        if is_any { self.shared.tables().sync().map_err(failed("syncing a checkpoint to disk")) } else { Ok(()) }
     }
 
     /// Does something with the pen when there is room for it; makes room, and waits for space on the disk if it must.
@@ -400,37 +388,56 @@ impl Writer {
 
     /// Files of replicas that are erased go; those that are mostly waste are rewritten.
     fn drop_tables(&mut self, batches: &[Batch]) -> Result<(), Trouble> {
-        let records = batches.iter().flat_map(|batch| &batch.records);
-        let concerned: BTreeSet<BucketId> = records
-            .filter_map(|record| match record {
-                NodeRecord::Erase { bucket } => Some(*bucket),
-                NodeRecord::Bucket { bucket, record } if !is_plain(record) => Some(*bucket),
-                NodeRecord::Bucket { .. } | NodeRecord::Epoch { .. } => None,
-            })
-            .filter(|bucket| self.tables.has(*bucket))
-            .collect();
+        let shared = self.shared.clone();
+        let mut tables = shared.tables();
+        let mut concerned = BTreeSet::new();
+        for (turn, record) in batches.iter().flat_map(|batch| batch.records.iter().map(|record| (batch.turn, record))) {
+            match record {
+                NodeRecord::Bucket { bucket, record: Record::Save(image) } => {
+                    tables.refer(*bucket, &image.tables);
+                    concerned.insert(*bucket);
+                }
+                NodeRecord::Erase { bucket }
+                | NodeRecord::Bucket { bucket, record: Record::Found { .. } | Record::StartOver { .. } } => {
+                    tables.forget(*bucket, turn);
+                    concerned.insert(*bucket);
+                }
+                NodeRecord::Bucket {
+                    record:
+                        Record::Append { .. }
+                        | Record::Commit(_)
+                        | Record::Promise(_)
+                        | Record::Adopt(_)
+                        | Record::Cut { .. },
+                    ..
+                }
+                | NodeRecord::Epoch { .. } => {}
+            }
+        }
+        // What is promised is in the file that is there, and nobody knows yet under which name it will be asked for.
+        concerned.retain(|bucket| tables.has(*bucket) && !tables.is_promised(*bucket));
         for bucket in concerned {
-            let pen = self.shared.pen();
+            let pen = shared.pen();
             let durable = pen.ledger.node.replicas.get(&bucket);
             let is_lost = pen.ledger.node.lost.contains_key(&bucket);
-            let is_wasteful = |durable| self.tables.is_wasteful(bucket, durable, self.shared.options.rewrite_bytes);
-            let wasteful = durable.filter(|durable| is_wasteful(durable)).cloned();
+            let is_wasteful = |durable: &&Durable| tables.is_wasteful(bucket, durable, shared.options.rewrite_bytes);
+            let wasteful = durable.filter(is_wasteful).cloned();
             let is_gone = durable.is_none() && !is_lost;
             drop(pen);
             if is_gone {
-                self.tables.remove(bucket).map_err(failed("removing a checkpoint that is not needed"))?;
+                tables.remove(bucket).map_err(failed("removing a checkpoint that is not needed"))?;
             }
-            // Tables change by this thread alone, so what was copied here stays true.
+            // Nobody else changes references while nothing is promised, so what was copied here stays true.
             if let Some(durable) = wasteful {
-                self.rewrite_tables(bucket, &durable)?;
+                self.rewrite_tables(&mut tables, bucket, &durable)?;
             }
         }
         Ok(())
     }
 
-    fn rewrite_tables(&mut self, bucket: BucketId, durable: &phaser::Durable) -> Result<(), Trouble> {
+    fn rewrite_tables(&mut self, files: &mut TableFiles, bucket: BucketId, durable: &Durable) -> Result<(), Trouble> {
         let generation = self.shared.pen().generation();
-        let Rewritten { tables, old } = match self.tables.rewrite(bucket, durable, generation) {
+        let Rewritten { tables, old } = match files.rewrite(bucket, durable, generation) {
             Ok(rewritten) => rewritten,
             Err(error) if is_full(&error) => return Ok(()), // the waste stays for now; the next checkpoint tries again
             Err(error) => return Err(Trouble::Failed { what: TABLES, error }),
@@ -441,7 +448,7 @@ impl Writer {
         self.carry(bucket)?;
         self.sync()?;
         if let Some(old) = old {
-            self.tables.remove_file(&old).map_err(failed("removing a checkpoint that is not needed"))?;
+            files.remove_file(&old).map_err(failed("removing a checkpoint that is not needed"))?;
         }
         self.shared.counts.rewritten.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -476,17 +483,8 @@ impl Writer {
     }
 }
 
-/// Says nothing about tables.
-fn is_plain(record: &phaser::Record) -> bool {
-    use phaser::Record;
-    match record {
-        Record::Append { .. } | Record::Commit(_) | Record::Promise(_) | Record::Adopt(_) => true,
-        Record::Found { .. } | Record::StartOver { .. } | Record::Save(_) | Record::Cut { .. } => false,
-    }
-}
-
 /// What carrying it forward would write, roughly.
-fn alive_bytes(durable: &phaser::Durable) -> u64 {
+fn alive_bytes(durable: &Durable) -> u64 {
     let entries: usize = durable.log.iter().map(|entry| content::entry_bytes(&entry.payload)).sum();
     (entries + durable.tables.len() * 40 + 256) as u64
 }

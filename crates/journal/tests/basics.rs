@@ -7,15 +7,16 @@ use std::collections::BTreeSet;
 use blueprint::{BucketId, Durability};
 use common::disk::BadDisk;
 use common::history::{absorbed, append, bucket, found, save};
-use common::{BOOT, open, options, recover};
+use common::{BOOT, on_stored, open, options, recover, store, stored, wait_for};
 use journal::{Journal, Note, OpenError, Options, Outcome, State};
 use node::{BatchId, NodeRecord};
-use phaser::Record;
+use phaser::{Image, Record};
 
 const LANE: u16 = 0;
 
 fn write(journal: &Journal, id: u64, level: Durability, records: &[NodeRecord]) -> Outcome {
-    journal.write(LANE, BatchId(id), level, records.to_vec()).expect("it is taken")
+    let records = stored(journal, LANE, records).expect("the journal is well");
+    journal.write(LANE, BatchId(id), level, records).expect("it is taken")
 }
 
 #[test]
@@ -70,7 +71,7 @@ fn many_batches_few_syncs() {
         write(&journal, id, Durability::Disk, &[append(1, 1, id - 2, &[50])]);
     }
     let (tell, told) = std::sync::mpsc::channel();
-    journal.start(move |lane, id| tell.send((lane, id)).unwrap());
+    journal.start(move |lane, id| tell.send((lane, id)).unwrap(), on_stored);
     assert_eq!(told.recv().unwrap(), (LANE, BatchId(100)));
     let counts = journal.counts();
     assert_eq!((counts.batches, counts.syncs), (100, 2), "one more for the beginning of this life");
@@ -378,7 +379,7 @@ fn closing_on_a_full_disk_is_no_clean_stop() {
     write(&journal, 1, Durability::Disk, &[found(1)]);
     journal.sync().unwrap();
     disk.set_capacity(Some(disk.used() + 100));
-    write(&journal, 2, Durability::Disk, &[save(1, 0, &[(1, 5000)])]);
+    write(&journal, 2, Durability::Disk, &[append(1, 1, 0, &[20_000])]);
     until(|| matches!(journal.state(), State::Full { .. }));
     assert!(matches!(journal.close(), Err(State::Failed { .. })));
     assert_eq!(reports.upto(LANE), 1);
@@ -394,10 +395,15 @@ fn a_checkpoint_waits_for_space_too() {
     write(&journal, 1, Durability::Disk, &[found(1)]);
     journal.sync().unwrap();
     disk.set_capacity(Some(disk.used() + 100));
-    write(&journal, 2, Durability::Disk, &[save(1, 0, &[(1, 5000)])]);
-    until(|| matches!(journal.state(), State::Full { .. }));
-    assert_eq!(reports.upto(LANE), 1);
+    let (checkpoint, operations) = (save(1, 0, &[(1, 5000)]), disk.operations());
+    let id = store(&journal, LANE, &checkpoint).unwrap();
+    until(|| disk.operations() > operations + 2);
+    assert_eq!(journal.state(), State::Healthy, "entries are safe without it");
     disk.set_capacity(None);
+    let tables = wait_for(&journal, id).unwrap();
+    let NodeRecord::Bucket { record: Record::Save(image), .. } = checkpoint else { unreachable!("it is one") };
+    let checkpoint = bucket(1, Record::Save(Image { tables, ..image }));
+    journal.write(LANE, BatchId(2), Durability::Disk, vec![checkpoint]).unwrap();
     journal.sync().unwrap();
     assert_eq!((reports.upto(LANE), journal.state()), (2, State::Healthy));
     drop(journal);
@@ -423,7 +429,7 @@ fn after_a_failed_sync_nothing_is_written_any_more() {
 #[test]
 fn a_bug_in_the_writer_leaves_nobody_waiting() {
     let (journal, _) = Journal::open_on(BadDisk::new(), options(), &mut |_| {}).unwrap();
-    journal.start(|_, _| panic!("whoever is told has a bug"));
+    journal.start(|_, _| panic!("whoever is told has a bug"), on_stored);
     write(&journal, 1, Durability::Disk, &[found(1)]);
     assert!(matches!(journal.sync(), Err(State::Failed { .. })));
 }
@@ -444,7 +450,7 @@ fn on_a_real_disk_with_progress_and_inspection() {
     let directory = tempfile::tempdir().unwrap();
     let records = [found(1), append(1, 1, 0, &[10, 20]), save(1, 0, &[(3, 40)]), found(2)];
     let (journal, _) = Journal::open(directory.path(), options(), &mut |_| {}).unwrap();
-    journal.start(|_, _| {});
+    journal.start(|_, _| {}, on_stored);
     write(&journal, 1, Durability::Disk, &records);
     journal.sync().unwrap();
     let inspection = journal::inspect(directory.path()).unwrap();

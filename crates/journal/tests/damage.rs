@@ -7,7 +7,7 @@ use std::sync::Arc;
 use blueprint::{BucketId, Durability};
 use common::disk::BadDisk;
 use common::history::{Author, Wish, absorbed, append, found, save};
-use common::{open, options};
+use common::{open, options, stored};
 use journal::{Journal, Note, Recovered};
 use node::{BatchId, NodeDurable, NodeRecord};
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ fn history(ending: Ending) -> (Arc<BadDisk>, Vec<NodeRecord>) {
     let mut author = Author::default();
     let mut records = vec![found(9), append(9, 1, 0, &[60, 60]), save(9, 1, &[(2, 70)])];
     records.iter().for_each(|record| author.node.absorb(record));
-    journal.write(0, BatchId(1), Durability::Disk, records.clone()).unwrap();
+    journal.write(0, BatchId(1), Durability::Disk, stored(&journal, 0, &records).unwrap()).unwrap();
     for round in 0u64..60 {
         let bucket = 1 + round % 4;
         let wish = match round % 13 {
@@ -38,7 +38,8 @@ fn history(ending: Ending) -> (Arc<BadDisk>, Vec<NodeRecord>) {
         };
         let wish = if round == 50 { Wish::Erase } else { wish };
         let record = author.write(bucket, &wish);
-        journal.write(0, BatchId(2 + round), Durability::Disk, vec![record.clone()]).unwrap();
+        let given = stored(&journal, 0, std::slice::from_ref(&record)).unwrap();
+        journal.write(0, BatchId(2 + round), Durability::Disk, given).unwrap();
         journal.sync().unwrap();
         records.push(record);
     }

@@ -40,7 +40,7 @@ fn what_a_life_without_a_header_left_is_void() {
     let (journal, _) = Journal::open_on(disk.clone(), roomy(), &mut |_| {}).unwrap();
     write(&journal, 1, &[append(5, 1, 7, &[9]), append(6, 1, 0, &[1200]), append(5, 1, 8, &[9])]);
     disk.fail_syncs(true);
-    journal.start(|_, _| {});
+    journal.start(|_, _| {}, common::on_stored);
     assert!(matches!(journal.sync(), Err(State::Failed { .. })), "nothing was acknowledged");
     drop(journal);
     let disk = disk.after_power_cut_of(|sector| !sector.starts_with(b"godwit\0J"));

@@ -71,14 +71,25 @@ fn live(disk: &Arc<BadDisk>, life: &Life, boot: &str, start: &NodeDurable) -> To
     assert_eq!(&recovered.node, start, "what came back once comes back again");
     let reports = Reports::default();
     let report = reports.clone();
-    journal.start(move |lane, id| report.add(lane, id));
+    journal.start(move |lane, id| report.add(lane, id), common::on_stored);
     let mut author = Author::of(recovered.node);
-    let mut given = Vec::new();
+    let (mut given, mut has_begun) = (Vec::new(), false);
     for (id, batch) in life.batches.iter().enumerate() {
-        let records: Vec<_> = batch.wishes.iter().map(|(bucket, wish)| author.write(*bucket, wish)).collect();
+        // Nobody stores tables of a replica before he was told that it is there.
+        let stores = batch.wishes.iter().any(|(_, wish)| matches!(wish, Wish::Save { .. }));
+        if stores && !has_begun && !given.is_empty() {
+            if journal.sync().is_err() {
+                break;
+            }
+            has_begun = true;
+        }
+        let wish =
+            |wish: &Wish| if matches!(wish, Wish::Save { .. }) && !has_begun { Wish::Commit } else { wish.clone() };
+        let records: Vec<_> = batch.wishes.iter().map(|(bucket, w)| author.write(*bucket, &wish(w))).collect();
         let first = told.records.len();
         told.records.extend(records.iter().cloned());
         let is_lazy = batch.level == Durability::Memory && records.iter().all(may_be_lazy);
+        let Some(records) = common::stored(&journal, LANE, &records) else { break };
         // If it is refused because the disk failed, some of it may be there nevertheless.
         let Ok(outcome) = journal.write(LANE, BatchId(id as u64 + 1), batch.level, records) else { break };
         given.push((first..told.records.len(), is_lazy, outcome == Outcome::Written));
@@ -105,7 +116,10 @@ fn live(disk: &Arc<BadDisk>, life: &Life, boot: &str, start: &NodeDurable) -> To
 
 /// May it be reported before it is synced, at level memory?
 fn may_be_lazy(record: &NodeRecord) -> bool {
-    matches!(record, NodeRecord::Bucket { record: Record::Append { .. } | Record::Commit(_), .. })
+    let lazy = |record: &Record| {
+        matches!(record, Record::Append { .. } | Record::Commit(_) | Record::Save(_) | Record::Cut { .. })
+    };
+    matches!(record, NodeRecord::Bucket { record, .. } if lazy(record))
 }
 
 fn bucket_of(record: &NodeRecord) -> Option<BucketId> {

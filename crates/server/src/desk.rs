@@ -217,6 +217,7 @@ impl Driver {
             Output::ReadMeta { id } => self.read_meta(Station::Desk, id),
             // A desk has neither disk nor clients.
             Output::Write { .. }
+            | Output::Store { .. }
             | Output::Answer { .. }
             | Output::Read { .. }
             | Output::Erased { .. }

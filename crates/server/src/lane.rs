@@ -215,6 +215,7 @@ impl Driver {
         match output {
             Output::Send { to, message } => self.send(to, message, again),
             Output::Write { id, records } => self.write(id, records, again),
+            Output::Store { id, bucket, tables } => self.journal.store(self.number, id, bucket, tables),
             Output::Answer { origin, answer } => self.answer(origin, answer),
             Output::Read { origin, home, command, answer, good_until } => {
                 if now >= good_until {

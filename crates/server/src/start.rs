@@ -141,7 +141,11 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
     }
     run_lanes.send_replace(true);
     let written = post.clone();
-    journal.start(move |lane, upto| written.input(Station::Lane(lane), Input::Written { upto }));
+    let stored = written.clone();
+    journal.start(
+        move |lane, upto| written.input(Station::Lane(lane), Input::Written { upto }),
+        move |lane, id, tables| stored.input(Station::Lane(lane), Input::Stored { id, tables }),
+    );
     let desk = Desk::recover(me, config.lanes, machines, life, clock::now());
     let driver = desk::Driver::start(me, desk, Rc::clone(&wires), meta.clone(), post.clone());
     let _first = desk_driver.set(Rc::clone(&driver));

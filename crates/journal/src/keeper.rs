@@ -1,0 +1,65 @@
+//! The one thread that stores tables ahead of the records that will refer to them: whatever is written meanwhile does not wait for it.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::journal::{OnStored, Shared};
+use crate::queue::ToStore;
+use crate::tables::Apart;
+use crate::writer::{TABLES, is_full};
+
+/// A full disk is tried again this often. Nothing is refused meanwhile: as long as there are segments, entries are safe in those.
+const FULL_RETRY: Duration = Duration::from_millis(100);
+
+pub(crate) struct Keeper {
+    shared: Arc<Shared>,
+    on_stored: OnStored,
+}
+
+impl Keeper {
+    pub(crate) fn new(shared: Arc<Shared>, on_stored: OnStored) -> Self {
+        Self { shared, on_stored }
+    }
+
+    pub(crate) fn run(self) {
+        while let Some(mut wanted) = self.shared.queue.next_tables() {
+            match self.store(&mut wanted) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => return self.shared.fail(TABLES, &error),
+            }
+            for ToStore { lane, id, tables, .. } in wanted {
+                (self.on_stored)(lane, id, tables);
+            }
+        }
+    }
+
+    /// False: it is over.
+    fn store(&self, wanted: &mut [ToStore]) -> io::Result<bool> {
+        let mut written: Vec<Apart> = Vec::new();
+        for one in wanted {
+            loop {
+                let mut tables = self.shared.tables();
+                let generation = self.shared.pen().generation();
+                match tables.store_ahead(one, generation) {
+                    Ok(apart) => break written.extend(apart),
+                    Err(error) if !is_full(&error) => return Err(error),
+                    Err(_) => drop(tables),
+                }
+                if !self.shared.queue.pause_tables(FULL_RETRY) {
+                    return Ok(false);
+                }
+            }
+        }
+        for apart in &written {
+            apart.file.sync()?;
+        }
+        if written.iter().any(|apart| apart.is_new) {
+            self.shared.disk.sync_names()?;
+        }
+        let mut tables = self.shared.tables();
+        written.iter().for_each(|apart| tables.on_synced(apart));
+        Ok(true)
+    }
+}
