@@ -34,6 +34,13 @@ impl Encoded {
         Self { bytes: Vec::with_capacity(bytes), items: Vec::with_capacity(records.len()), growth: 0 }
     }
 
+    /// As new, with the room that it has.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.items.clear();
+        self.growth = 0;
+    }
+
     pub(crate) fn push(&mut self, record: &NodeRecord) {
         let start = self.bytes.len();
         let (kind, bucket) = match record {

@@ -1,5 +1,6 @@
 //! The journal as lanes see it.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -98,6 +99,11 @@ pub struct Refused {
     pub records: Vec<NodeRecord>,
 }
 
+thread_local! {
+    /// What a lane writes by itself is encoded here: memory of that size, new for each batch, is expensive.
+    static SCRATCH: RefCell<Encoded> = RefCell::default();
+}
+
 impl Journal {
     pub(crate) fn new(
         options: Options,
@@ -168,17 +174,20 @@ impl Journal {
         records: Vec<NodeRecord>,
     ) -> Result<Outcome, Refused> {
         let is_memory = level == Durability::Memory;
+        if is_memory && records.iter().all(content::needs_no_writer) && self.shared.queue.is_clear(lane) {
+            let is_written = SCRATCH.with_borrow_mut(|encoded| {
+                encoded.clear();
+                records.iter().for_each(|record| encoded.push(record));
+                self.shared.write_directly(encoded, &records)
+            });
+            if is_written {
+                return Ok(Outcome::Written);
+            }
+        }
         let has_tables = records.iter().any(content::has_tables);
         let mut encoded = if has_tables { Encoded::default() } else { Encoded::with_room_for(&records) };
         if !has_tables {
             records.iter().for_each(|record| encoded.push(record));
-        }
-        if is_memory
-            && records.iter().all(content::needs_no_writer)
-            && self.shared.queue.is_clear(lane)
-            && self.shared.write_directly(&encoded, &records)
-        {
-            return Ok(Outcome::Written);
         }
         let table_bytes: usize = if has_tables { records.iter().map(content::table_bytes).sum() } else { 0 };
         let bytes = (encoded.bytes.len() + table_bytes + records.len() * 64) as u64;

@@ -490,7 +490,8 @@ impl<C: Conduct> Lane<C> {
         }
         self.flush_mail(out);
         if !self.batch.is_empty() {
-            out.push(Output::Write { id: self.open, records: std::mem::take(&mut self.batch) });
+            let next = Vec::with_capacity(self.batch.len()); // about as many as this time
+            out.push(Output::Write { id: self.open, records: std::mem::replace(&mut self.batch, next) });
             self.open.0 += 1;
         }
     }

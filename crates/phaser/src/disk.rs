@@ -14,6 +14,9 @@ use crate::io::{Outbox, Output, StoreId, WriteId};
 use crate::log::Entry;
 use crate::message::Message;
 
+/// Under load that many follow each other in one batch: to make room for them one by one would copy each several times.
+const ROOM_FOR_ENTRIES: usize = 16;
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Disk {
     open: WriteId,
@@ -70,7 +73,11 @@ impl Disk {
             Some(Record::Append { entries, .. }) if entries.last().is_some_and(|last| last.at == previous) => {
                 entries.push(entry);
             }
-            _ => self.batch.push(Record::Append { previous, entries: alloc::vec![entry] }),
+            _ => {
+                let mut entries = Vec::with_capacity(ROOM_FOR_ENTRIES);
+                entries.push(entry);
+                self.batch.push(Record::Append { previous, entries });
+            }
         }
         self.makes_safe(last);
     }
