@@ -216,9 +216,9 @@ impl Driver {
             Output::Send { to, message } => self.send(to, message, again),
             Output::Write { id, records } => self.write(id, records, again),
             Output::Answer { origin, answer } => self.answer(origin, answer),
-            Output::Read { origin, home, command, answer, good_until } => {
+            Output::Read { origin, home, keyspace, command, answer, good_until } => {
                 if now >= good_until {
-                    again.push(Input::Late { origin, home, command });
+                    again.push(Input::Late { origin, home, keyspace, command });
                 } else if home == self.number {
                     self.answer(origin, answer);
                 } else {

@@ -221,7 +221,7 @@ impl Hall {
         {
             spawn_local(Hall::sweep(driver));
         }
-        driver.step_too(Input::Client { request: id, command, door });
+        driver.step_too(Input::Client { request: id, keyspace: blueprint::KeyspaceId(1), command, door });
     }
 
     /// Gives up what has waited for too long, for as long as anything waits.

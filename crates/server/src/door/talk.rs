@@ -82,6 +82,9 @@ pub(super) fn reply(driver: &Driver, command: &Command, answer: Answer) -> Reply
         Answer::Uncertain => Reply::error(
             "UNCERTAIN the primary changed before it could answer: it may or may not have been done. Read before asking again, or use SERIES",
         ),
+        Answer::NoKeyspace => Reply::error(
+            "NOKEYSPACE the keyspace of this connection was removed, and it was certainly not done: 'CLIENT KEYSPACE <name>' goes to another",
+        ),
     }
 }
 
