@@ -83,7 +83,7 @@ pub(crate) fn run(parts: Parts, letters: Letters) {
 }
 
 impl Driver {
-    async fn live(parts: Parts, mut letters: Letters) {
+    pub(crate) async fn live(parts: Parts, mut letters: Letters) {
         let Parts { number, me, cluster, lane, said, journal, post, house } = parts;
         let caller = Caller { node: me, cluster, end: End::Lane(number) };
         let driver = Rc::new_cyclic(|this: &Weak<Self>| Self {
@@ -206,6 +206,7 @@ impl Driver {
         }
         if self.followed.get() != lane.blueprint().epoch {
             self.followed.set(lane.blueprint().epoch);
+            self.hall.follow_blueprint(lane.blueprint());
             let nodes = lane.blueprint().nodes.values();
             self.links.follow(nodes.map(|node| (node.id, Addresses::from_blueprint(&node.addresses).peers)));
         }
