@@ -10,7 +10,7 @@ use crate::ask::At;
 
 #[derive(Args, Debug)]
 pub(crate) struct Keyspace {
-    /// Its name; clients work in 'default'
+    /// Its name; clients work in 'default', or go to another with CLIENT KEYSPACE
     name: String,
     /// Copies of each bucket
     #[arg(long, default_value_t = 3)]
@@ -29,7 +29,11 @@ impl Keyspace {
         let Self { name, replicas, buckets, durability, at } = self;
         let body = json!({ "name": name, "replicas": replicas, "buckets": buckets, "memory": durability == "memory" });
         at.post("/v1/keyspaces", &body.to_string())?;
-        say!("keyspace {name}: {buckets} buckets, {replicas} copies of each, level {durability}");
+        let copies = if replicas == 1 { "copy" } else { "copies" };
+        say!("keyspace {name}: {buckets} buckets, {replicas} {copies} of each, level {durability}");
+        if name != "default" {
+            say!("clients go there with: CLIENT KEYSPACE {name}");
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use blueprint::{Blueprint, Command as Proposal, Durability, Honest, Instant, Kind, NodeId};
+use blueprint::{Blueprint, Command as Proposal, Durability, Honest, Instant, KeyspaceId, Kind, NodeId};
 use bytes::Bytes;
 use node::{Config, Door, Input, Node, NodeDurable, Output, RequestId, Station};
 use values::Command;
@@ -62,12 +62,13 @@ fn main() {
             }
         }
         if inputs.is_empty() {
-            let (request, door) = (RequestId(asked), Door::Any);
-            match asked {
-                0 => inputs.push_back((lane, Input::Client { request, command: set.clone(), door })),
-                1 => inputs.push_back((lane, Input::Client { request, command: Command::get(key.clone()), door })),
+            let command = match asked {
+                0 => set.clone(),
+                1 => Command::get(key.clone()),
                 _ => return,
-            }
+            };
+            let (request, keyspace) = (RequestId(asked), KeyspaceId(1));
+            inputs.push_back((lane, Input::Client { request, keyspace, command, door: Door::Any }));
         }
         now = now + std::time::Duration::from_millis(1);
     }

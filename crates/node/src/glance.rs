@@ -1,6 +1,8 @@
 //! What is asked of all replicas at once, and often: who leads this slot, and who wants to be woken first. Kept, so that neither a
 //! request nor the end of a batch has to look at each of them.
 
+use std::collections::BTreeMap;
+
 use blueprint::{Blueprint, BucketId, Conduct, Instant, KeyspaceId, Slot, SlotMap};
 use phaser::Phaser;
 
@@ -21,13 +23,14 @@ impl Glance {
     }
 }
 
-/// The buckets of one keyspace that are led here.
+/// The buckets that are led here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Leads {
     /// Something changed since it was last looked at.
     #[default]
     Unknown,
-    Known(SlotMap<BucketId>),
+    /// By keyspace, in their order: there are few, and each has a table of its own.
+    Known(Vec<(KeyspaceId, SlotMap<BucketId>)>),
     /// One of them is not registered yet: whose it is follows from the logs, which are looked at each time.
     Unsettled,
 }
@@ -36,24 +39,28 @@ impl Leads {
     pub(crate) fn of<'a, C: Conduct>(
         replicas: impl DoubleEndedIterator<Item = (&'a BucketId, &'a Replica<C>)>,
         blueprint: &Blueprint,
-        keyspace: KeyspaceId,
     ) -> Self {
-        let mut map = SlotMap::new();
+        let mut maps: BTreeMap<KeyspaceId, SlotMap<BucketId>> = BTreeMap::new();
         // From behind: if two claim a slot, it is the first's.
         for (bucket, replica) in replicas.rev().filter(|(_, replica)| replica.glance.leads.is_some()) {
             match blueprint.buckets.get(bucket) {
-                Some(registered) if registered.keyspace == keyspace => map.set(replica.phaser.owned(), *bucket),
-                Some(_) => {}
+                Some(registered) => {
+                    maps.entry(registered.keyspace).or_default().set(replica.phaser.owned(), *bucket);
+                }
                 None => return Self::Unsettled,
             }
         }
-        Self::Known(map)
+        Self::Known(maps.into_iter().collect())
     }
 
     /// None: that must be found out otherwise.
-    pub(crate) fn get(&self, slot: Slot) -> Option<Option<BucketId>> {
+    pub(crate) fn get(&self, keyspace: KeyspaceId, slot: Slot) -> Option<Option<BucketId>> {
         match self {
-            Self::Known(map) => Some(map.get(slot).copied()),
+            Self::Known(maps) => {
+                let at = maps.partition_point(|(known, _)| *known < keyspace);
+                let map = maps.get(at).filter(|(known, _)| *known == keyspace);
+                Some(map.and_then(|(_, map)| map.get(slot)).copied())
+            }
             Self::Unknown | Self::Unsettled => None,
         }
     }

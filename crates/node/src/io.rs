@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use blueprint::{
-    Blueprint, BucketId, Command as Proposal, Epoch, Incarnation, Instant, LaneId, MetaState, NodeId, Position,
-    Refusal, Report, Slot,
+    Blueprint, BucketId, Command as Proposal, Epoch, Incarnation, Instant, KeyspaceId, LaneId, MetaState, NodeId,
+    Position, Refusal, Report, Slot,
 };
 use bytes::Bytes;
 use phaser::{Durable, Envelope, Event, Record};
@@ -65,6 +65,8 @@ pub enum Input {
     },
     Client {
         request: RequestId,
+        /// Where the client works.
+        keyspace: KeyspaceId,
         command: Command,
         door: Door,
     },
@@ -84,6 +86,7 @@ pub enum Input {
     Late {
         origin: Origin,
         home: u16,
+        keyspace: KeyspaceId,
         command: Command,
     },
     Mail {
@@ -134,6 +137,7 @@ pub enum Output {
     Read {
         origin: Origin,
         home: u16,
+        keyspace: KeyspaceId,
         command: Command,
         answer: Answer,
         good_until: Instant,
@@ -199,6 +203,7 @@ pub struct Passed {
     pub origin: Origin,
     /// The lane that its answer leaves from.
     pub home: u16,
+    pub keyspace: KeyspaceId,
     pub command: Command,
     pub door: Door,
     pub hops: u8,
@@ -221,6 +226,8 @@ pub enum Answer {
     TryAgain,
     /// It may or may not have happened (R12).
     Uncertain,
+    /// Certainly not done: its keyspace was removed.
+    NoKeyspace,
 }
 
 /// Postcard numbers the variants: new ones go to the end, or nodes of two versions misunderstand each other.
@@ -230,9 +237,10 @@ pub enum PeerMessage {
         bucket: BucketId,
         envelope: Envelope,
     },
-    /// A request passed on to the primary of that bucket.
+    /// A request passed on to the primary of that bucket. Who does not know the bucket yet, or any more, still knows whose slot is meant.
     Hop {
         id: HopId,
+        keyspace: KeyspaceId,
         bucket: BucketId,
         hops: u8,
         command: Command,

@@ -23,7 +23,7 @@ use crate::node::{Config, Life};
 use crate::pass::Outgoing;
 use crate::react::Reading;
 use crate::replica::{Replica, Tables};
-use crate::request::{DEFAULT_KEYSPACE, Paper, Pending, Requests};
+use crate::request::{Paper, Pending, Requests};
 
 #[derive(Debug)]
 pub struct Lane<C> {
@@ -217,11 +217,15 @@ impl<C: Conduct> Lane<C> {
     pub fn step(&mut self, now: Instant, input: Input, out: &mut Vec<Output>) {
         match input {
             Input::Peer { from, message } => self.on_peer(now, from, message, out),
-            Input::Client { request, command, door } => self.on_client(now, request, command, door, out),
+            Input::Client { request, keyspace, command, door } => {
+                self.on_client(now, request, keyspace, command, door, out);
+            }
             Input::Blueprint(blueprint) => self.on_blueprint(now, &blueprint, out),
             Input::MetaRead { id, state } => self.on_meta_read(now, id, &state.blueprint, out),
             Input::Rejected { command, .. } => self.on_rejected(now, &command, out),
-            Input::Late { origin, home, command } => self.route(now, Pending::new(home, origin, command, 0), out),
+            Input::Late { origin, home, keyspace, command } => {
+                self.route(now, Pending::new(home, origin, keyspace, command), out);
+            }
             Input::Mail { from: _, mail } => self.on_mail(now, mail, out),
             Input::Written { upto } => self.on_written(now, upto, out),
             Input::Stored { id, tables } => {
@@ -253,7 +257,7 @@ impl<C: Conduct> Lane<C> {
             assert_eq!(replica.glance, Glance::at(&replica.phaser), "what is kept of a phaser is as it is");
         }
         assert!(self.soonest.get().is_none_or(|soonest| soonest == self.find_soonest()), "nobody is woken late");
-        let leads = Leads::of(self.replicas.iter(), &self.blueprint, DEFAULT_KEYSPACE);
+        let leads = Leads::of(self.replicas.iter(), &self.blueprint);
         assert!(self.leads == Leads::Unknown || self.leads == leads, "who leads is known as it is");
     }
 
@@ -407,9 +411,9 @@ impl<C: Conduct> Lane<C> {
                     out.push(Output::Event { bucket, event: phaser::Event::Dropped(phaser::Dropped::Malformed) });
                 }
             }
-            PeerMessage::Hop { id, bucket: _, hops, command } => {
-                let pending = self.pending(Origin::Hop { node: from, id }, command, hops);
-                self.route(now, pending, out);
+            PeerMessage::Hop { id, keyspace, bucket: _, hops, command } => {
+                let pending = self.pending(Origin::Hop { node: from, id }, keyspace, command);
+                self.route(now, Pending { hops, ..pending }, out);
             }
             PeerMessage::HopAnswer { id, answer } => self.on_hop_answer(id, answer, out),
             // For the desk.

@@ -1,6 +1,6 @@
 //! From lane to lane: requests for another lane's buckets, and their answers, in batches.
 
-use blueprint::{Conduct, Instant};
+use blueprint::{Conduct, Instant, KeyspaceId};
 use values::Command;
 
 use crate::io::{Answer, Answered, Mail, Origin, Output, Passed, Station};
@@ -21,8 +21,8 @@ impl<C: Conduct> Lane<C> {
     }
 
     pub(crate) fn on_requests(&mut self, now: Instant, requests: Vec<Passed>, out: &mut Vec<Output>) {
-        for Passed { origin, home, command, door, hops } in requests {
-            self.route(now, Pending { door, ..Pending::new(home, origin, command, hops) }, out);
+        for Passed { origin, home, keyspace, command, door, hops } in requests {
+            self.route(now, Pending { door, hops, ..Pending::new(home, origin, keyspace, command) }, out);
         }
     }
 
@@ -51,7 +51,7 @@ impl<C: Conduct> Lane<C> {
         }
     }
 
-    pub(crate) fn pending(&self, origin: Origin, command: Command, hops: u8) -> Pending {
-        Pending::new(self.lane.number, origin, command, hops)
+    pub(crate) fn pending(&self, origin: Origin, keyspace: KeyspaceId, command: Command) -> Pending {
+        Pending::new(self.lane.number, origin, keyspace, command)
     }
 }

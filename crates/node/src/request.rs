@@ -13,15 +13,13 @@ use crate::io::{Answer, Door, HopId, Origin, Output, Passed, PeerMessage, Reques
 use crate::lane::{FollowUp, Lane};
 use crate::replica::Replica;
 
-/// The keyspace that every connection works in so far.
-pub(crate) const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(1);
-
 /// Requests that phasers have. They are found by their tickets and never gone through, so the order of a hash does no harm.
 pub(crate) type Requests = HashMap<Ticket, Pending, BuildHasherDefault<Spread>>;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     pub(crate) origin: Option<Origin>,
+    pub(crate) keyspace: KeyspaceId,
     pub(crate) command: Command,
     pub(crate) hops: u8,
     pub(crate) door: Door,
@@ -41,12 +39,12 @@ pub(crate) struct Hopping {
 }
 
 impl Pending {
-    pub(crate) fn new(home: u16, origin: Origin, command: Command, hops: u8) -> Self {
-        Self { origin: Some(origin), command, hops, door: Door::Any, home, then: None }
+    pub(crate) fn new(home: u16, origin: Origin, keyspace: KeyspaceId, command: Command) -> Self {
+        Self { origin: Some(origin), keyspace, command, hops: 0, door: Door::Any, home, then: None }
     }
 
-    fn reap(home: u16, key: Bytes, then: Option<Box<Self>>) -> Self {
-        Self { origin: None, command: Command::reap(key), hops: 0, door: Door::Any, home, then }
+    fn reap(home: u16, keyspace: KeyspaceId, key: Bytes, then: Option<Box<Self>>) -> Self {
+        Self { origin: None, keyspace, command: Command::reap(key), hops: 0, door: Door::Any, home, then }
     }
 }
 
@@ -55,6 +53,7 @@ impl<C: Conduct> Lane<C> {
         &mut self,
         now: Instant,
         request: RequestId,
+        keyspace: KeyspaceId,
         command: Command,
         door: Door,
         out: &mut Vec<Output>,
@@ -63,21 +62,22 @@ impl<C: Conduct> Lane<C> {
         if self.requests.len() + self.hops.len() + self.passed >= self.config.most_requests {
             return out.push(Output::Answer { origin, answer: Answer::TryAgain });
         }
-        self.route(now, Pending { door, ..self.pending(origin, command, 0) }, out);
+        self.route(now, Pending { door, ..self.pending(origin, keyspace, command) }, out);
     }
 
-    /// To whoever leads the slot, as far as this node knows.
+    /// To whoever leads the slot in its keyspace, as far as this node knows.
     pub(crate) fn route(&mut self, now: Instant, mut pending: Pending, out: &mut Vec<Output>) {
         let slot = match pending.command.slot() {
             Ok(slot) => slot,
             Err(why) => return self.refuse(&pending, why, out),
         };
-        let bucket = self.leading(slot).or_else(|| self.named_primary_here(slot));
+        let keyspace = pending.keyspace;
+        let bucket = self.leading(keyspace, slot).or_else(|| self.named_primary_here(keyspace, slot));
         if let Some(bucket) = bucket {
             return self.submit(now, bucket, slot, pending, out);
         }
         let Some(origin) = pending.origin else { return };
-        let named = self.blueprint.bucket_of(DEFAULT_KEYSPACE, slot);
+        let named = self.blueprint.bucket_of(keyspace, slot);
         let named = named.and_then(|bucket| Some((bucket.id, bucket.government()?.primary.node)));
         let may_go_on = pending.hops < self.config.most_hops;
         pending.hops = pending.hops.saturating_add(1);
@@ -85,12 +85,13 @@ impl<C: Conduct> Lane<C> {
             (Some((bucket, node)), _) if node == self.node && !self.lane.holds(bucket) && may_go_on => {
                 let lane = LaneId::of_bucket(bucket, self.lane.of).number;
                 let Pending { command, hops, door, home, .. } = pending;
-                return self.pass(lane, Passed { origin, home, command, door, hops });
+                return self.pass(lane, Passed { origin, home, keyspace, command, door, hops });
             }
             (Some((_, node)), Door::Cluster) if node != self.node => Answer::Moved(node),
             (Some((bucket, node)), Door::Any) if node != self.node && may_go_on => {
                 return self.hop(now, node, bucket, origin, pending, out);
             }
+            (None, _) if self.was_removed(keyspace) => Answer::NoKeyspace,
             (Some(_) | None, _) => Answer::TryAgain,
         };
         self.answer(pending.home, origin, answer, out);
@@ -103,17 +104,23 @@ impl<C: Conduct> Lane<C> {
         }
     }
 
-    fn leading(&mut self, slot: Slot) -> Option<BucketId> {
-        if matches!(self.leads, Leads::Unknown) {
-            self.leads = Leads::of(self.replicas.iter(), &self.blueprint, DEFAULT_KEYSPACE);
-        }
-        self.leads.get(slot).unwrap_or_else(|| self.look_for_leading(slot))
+    /// One that is not known at all may be so new that this node has yet to hear of it.
+    fn was_removed(&self, keyspace: KeyspaceId) -> bool {
+        let was_issued = keyspace != KeyspaceId::default() && keyspace < self.blueprint.next_keyspace;
+        was_issued && self.blueprint.routes(keyspace).is_none()
     }
 
-    fn look_for_leading(&self, slot: Slot) -> Option<BucketId> {
+    fn leading(&mut self, keyspace: KeyspaceId, slot: Slot) -> Option<BucketId> {
+        if matches!(self.leads, Leads::Unknown) {
+            self.leads = Leads::of(self.replicas.iter(), &self.blueprint);
+        }
+        self.leads.get(keyspace, slot).unwrap_or_else(|| self.look_for_leading(keyspace, slot))
+    }
+
+    fn look_for_leading(&self, keyspace: KeyspaceId, slot: Slot) -> Option<BucketId> {
         let leads = |r: &Replica<C>| r.phaser.leads().is_some() && r.phaser.owned().contains(slot);
         let mut leading = self.replicas.iter().filter(|(_, r)| leads(r)).map(|(bucket, _)| *bucket);
-        leading.find(|bucket| self.keyspace_of(*bucket) == Some(DEFAULT_KEYSPACE))
+        leading.find(|bucket| self.keyspace_of(*bucket) == Some(keyspace))
     }
 
     /// That of the bucket, or of the one that it was split from if it is not registered yet.
@@ -128,8 +135,8 @@ impl<C: Conduct> Lane<C> {
     }
 
     /// Named primary and not leading yet: its phaser may keep the request waiting.
-    fn named_primary_here(&self, slot: Slot) -> Option<BucketId> {
-        let bucket = self.blueprint.bucket_of(DEFAULT_KEYSPACE, slot)?;
+    fn named_primary_here(&self, keyspace: KeyspaceId, slot: Slot) -> Option<BucketId> {
+        let bucket = self.blueprint.bucket_of(keyspace, slot)?;
         let here = bucket.government()?.primary.node == self.node;
         let ascends = self.replicas.get(&bucket.id)?.phaser.waits_for().is_some();
         (here && ascends && self.replicas[&bucket.id].phaser.owned().contains(slot)).then_some(bucket.id)
@@ -176,10 +183,10 @@ impl<C: Conduct> Lane<C> {
     ) {
         self.next_ticket += 1;
         let id = HopId { lane: self.lane.number, number: self.next_ticket };
-        let Pending { command, hops, home, .. } = pending;
+        let Pending { keyspace, command, hops, home, .. } = pending;
         let until = now + self.config.hop_patience;
         self.hops.insert(id.number, Hopping { origin, home, writes: command.is_write(), until });
-        let message = PeerMessage::Hop { id, bucket, hops, command };
+        let message = PeerMessage::Hop { id, keyspace, bucket, hops, command };
         out.push(Output::Send { to: node, message });
     }
 
@@ -230,14 +237,14 @@ impl<C: Conduct> Lane<C> {
         };
         let reply = match read {
             Read::Expired(key) if !C::breaks(Breach::ExpiredAnsweredBeforeReap) => {
-                let reap = Pending::reap(pending.home, key, Some(Box::new(pending)));
+                let reap = Pending::reap(pending.home, pending.keyspace, key, Some(Box::new(pending)));
                 return later.push(FollowUp::Route(reap));
             }
             Read::Expired(_) => Reply::Nil,
             Read::Reply(reply) => reply,
         };
-        let Pending { origin: Some(origin), command, home, .. } = pending else { return };
-        out.push(Output::Read { origin, home, command, answer: Answer::Reply(reply), good_until });
+        let Pending { origin: Some(origin), keyspace, command, home, .. } = pending else { return };
+        out.push(Output::Read { origin, home, keyspace, command, answer: Answer::Reply(reply), good_until });
     }
 
     pub(crate) fn on_refused(&mut self, ticket: Ticket, why: Refusal, out: &mut Vec<Output>) {
@@ -280,7 +287,8 @@ impl<C: Conduct> Lane<C> {
             }
         }
         for (bucket, slot, key) in expired {
-            let pending = Pending::reap(self.lane.number, key, None);
+            let keyspace = self.keyspace_of(bucket).unwrap_or_default(); // none: then nobody else leads it either
+            let pending = Pending::reap(self.lane.number, keyspace, key, None);
             self.submit(now, bucket, slot, pending, out);
         }
     }

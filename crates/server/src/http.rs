@@ -3,23 +3,29 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use blueprint::{Command, Durability, Kind, NodeId};
+use blueprint::{Command, Durability, Epoch, Kind, NodeId};
 use journal::Journal;
 use meta::{Embedded, Meta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::time::{sleep, timeout};
 
 use crate::clock;
 use crate::door::{House, resident_bytes};
 use crate::post::Post;
-use crate::status::{Facts, Status};
+use crate::status::{Facts, KeyspaceStatus, Status};
+
+/// Who makes a keyspace wants to use it at once, through any node: so long the answer waits for those that have not heard of it.
+const HEARSAY: Duration = Duration::from_secs(3);
+const HEARSAY_PAUSE: Duration = Duration::from_millis(20);
 
 #[derive(Clone)]
 pub(crate) struct Office {
@@ -59,6 +65,22 @@ impl Office {
                 facts.status()
             })
             .await
+    }
+
+    /// Until every node that can be reached acts on that epoch, or did not for too long.
+    async fn until_acted_on(&self, epoch: Epoch) {
+        let everywhere = move |driver: &crate::desk::Driver| {
+            let (desk, me) = (driver.desk.borrow(), driver.me);
+            let (blueprint, directory) = (desk.blueprint(), desk.directory());
+            let mut others = blueprint.nodes.keys().filter(|node| **node != me && directory.is_reachable(**node));
+            blueprint.epoch >= epoch && others.all(|node| directory.echoed(*node) >= epoch)
+        };
+        let all = async {
+            while self.post.ask_desk(everywhere).await == Some(false) {
+                sleep(HEARSAY_PAUSE).await;
+            }
+        };
+        let _some_are_slow = timeout(HEARSAY, all).await;
     }
 
     async fn waits(&self) -> Vec<WaitView> {
@@ -245,7 +267,10 @@ async fn create_keyspace(State(office): State<Office>, Json(wanted): Json<NewKey
         placement: (0..usize::from(wanted.buckets)).map(row).collect(),
     };
     match office.meta.propose(command).await {
-        Ok(applied) => Json(json!({ "epoch": applied.epoch.0 })).into_response(),
+        Ok(applied) => {
+            office.until_acted_on(applied.epoch).await;
+            Json(json!({ "epoch": applied.epoch.0 })).into_response()
+        }
         Err(error) => (StatusCode::CONFLICT, format!("{error}\n")).into_response(),
     }
 }
@@ -294,7 +319,23 @@ async fn metrics(State(office): State<Office>) -> Response {
         counts.direct as f64,
     );
     put("journal_segments_recycled_total", "counter", "Segments that became free.", counts.recycled as f64);
+    text += &metrics_of_keyspaces(&status);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}
+
+fn metrics_of_keyspaces(status: &Status) -> String {
+    let label = |name: &str| name.replace('\\', r"\\").replace('"', r#"\""#);
+    let gauge = |name: &str, help: &str, value: fn(&KeyspaceStatus) -> usize| {
+        let row = |of: &KeyspaceStatus| format!("godwit_{name}{{keyspace=\"{}\"}} {}\n", label(&of.name), value(of));
+        let rows: String = status.keyspaces.iter().map(row).collect();
+        format!("# HELP godwit_{name} {help}\n# TYPE godwit_{name} gauge\n{rows}")
+    };
+    [
+        gauge("keyspace_buckets", "Buckets of a keyspace.", |of| of.buckets),
+        gauge("keyspace_buckets_serving", "Those whose primary says that it serves.", |of| of.serving),
+        gauge("keyspace_replicas", "Copies wanted of each of its buckets.", |of| of.replicas.into()),
+    ]
+    .concat()
 }
 
 async fn openapi() -> Json<Value> {

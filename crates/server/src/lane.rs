@@ -83,7 +83,7 @@ pub(crate) fn run(parts: Parts, letters: Letters) {
 }
 
 impl Driver {
-    async fn live(parts: Parts, mut letters: Letters) {
+    pub(crate) async fn live(parts: Parts, mut letters: Letters) {
         let Parts { number, me, cluster, lane, said, journal, post, house } = parts;
         let caller = Caller { node: me, cluster, end: End::Lane(number) };
         let driver = Rc::new_cyclic(|this: &Weak<Self>| Self {
@@ -206,6 +206,7 @@ impl Driver {
         }
         if self.followed.get() != lane.blueprint().epoch {
             self.followed.set(lane.blueprint().epoch);
+            self.hall.follow_blueprint(lane.blueprint());
             let nodes = lane.blueprint().nodes.values();
             self.links.follow(nodes.map(|node| (node.id, Addresses::from_blueprint(&node.addresses).peers)));
         }
@@ -217,9 +218,9 @@ impl Driver {
             Output::Write { id, records } => self.write(id, records, again),
             Output::Store { id, bucket, tables } => self.journal.store(self.number, id, bucket, tables),
             Output::Answer { origin, answer } => self.answer(origin, answer),
-            Output::Read { origin, home, command, answer, good_until } => {
+            Output::Read { origin, home, keyspace, command, answer, good_until } => {
                 if now >= good_until {
-                    again.push(Input::Late { origin, home, command });
+                    again.push(Input::Late { origin, home, keyspace, command });
                 } else if home == self.number {
                     self.answer(origin, answer);
                 } else {

@@ -367,7 +367,7 @@ pub(crate) fn keep_alive(stream: &TcpStream, after: Duration) -> io::Result<()> 
 
 #[cfg(test)]
 mod tests {
-    use blueprint::BucketId;
+    use blueprint::{BucketId, KeyspaceId};
     use bytes::Bytes;
     use node::Answer;
     use values::{Command, Reply};
@@ -399,7 +399,7 @@ mod tests {
     fn hops_that_were_not_sent_are_found_again() {
         let hop = |number| {
             let (id, command) = (HopId { lane: 3, number }, Command::get(Bytes::from_static(b"k")));
-            Frame::Message(PeerMessage::Hop { id, bucket: BucketId(1), hops: 1, command })
+            Frame::Message(PeerMessage::Hop { id, keyspace: KeyspaceId(1), bucket: BucketId(1), hops: 1, command })
         };
         let mut frames = Vec::new();
         for frame in [hop(1), Frame::Message(PeerMessage::Echoed(blueprint::Epoch(1))), hop(2)] {
@@ -413,7 +413,13 @@ mod tests {
     fn large_values_do_not_delay_beacons() {
         let id = HopId { lane: 0, number: 1 };
         let command = |size| Command::set(Bytes::from_static(b"k"), vec![0; size].into(), None);
-        let hop = |size| PeerMessage::Hop { id, bucket: BucketId(1), hops: 1, command: command(size) };
+        let hop = |size| PeerMessage::Hop {
+            id,
+            keyspace: KeyspaceId(1),
+            bucket: BucketId(1),
+            hops: 1,
+            command: command(size),
+        };
         let answer = |size| PeerMessage::HopAnswer { id, answer: Answer::Reply(Reply::Value(vec![0; size].into())) };
         let haste = |message| {
             let frame = Frame::Message(message);

@@ -192,7 +192,8 @@ impl Facts<'_> {
                 serving: buckets.iter().filter(|b| b.serving).count(),
             }
         };
-        self.blueprint.keyspaces.values().map(keyspace).collect()
+        let there = self.blueprint.keyspaces.values().filter(|keyspace| !self.blueprint.is_removed(keyspace.id));
+        there.map(keyspace).collect()
     }
 
     fn problems(&self, buckets: &[BucketStatus]) -> Vec<String> {
@@ -221,7 +222,7 @@ impl Facts<'_> {
             problems.push(format!("{} has departed: start it again, or its copies are made anew elsewhere", node.name));
         }
         let short = |bucket: &&BucketStatus| {
-            let keyspace = self.blueprint.keyspaces.values().find(|k| k.name == bucket.keyspace);
+            let keyspace = self.blueprint.keyspace_named(&bucket.keyspace);
             keyspace.is_some_and(|k| 1 + bucket.secondaries.len() < usize::from(k.replicas))
         };
         let short: Vec<&BucketStatus> = buckets.iter().filter(short).collect();

@@ -38,25 +38,27 @@ impl Node {
         let thread =
             std::thread::spawn(move || server::serve(config, |_| {}).expect("a node runs until it is stopped"));
         let node = Self { ports, thread: Some(thread), _data: data };
-        node.make_keyspace();
+        node.make_keyspace("default", 4);
+        until("the first write", || (node.client().ask(&["SET", "first", "1"]) == Reply::Ok).then_some(()));
+        assert_eq!(node.client().ask(&["FLUSHALL"]), Reply::Ok);
         node
     }
 
-    fn make_keyspace(&self) {
-        let body = r#"{"name":"default","replicas":1,"buckets":4}"#;
+    fn make_keyspace(&self, name: &str, buckets: usize) {
+        let body = format!(r#"{{"name":"{name}","replicas":1,"buckets":{buckets}}}"#);
         let request = format!(
             "POST /v1/keyspaces HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
-        until("the keyspace is there", || {
-            let mut stream = TcpStream::connect(("127.0.0.1", self.ports.http)).ok()?;
-            stream.write_all(request.as_bytes()).ok()?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).ok()?;
-            answer.starts_with("HTTP/1.1 200").then_some(())
-        });
-        until("the first write", || (self.client().ask(&["SET", "first", "1"]) == Reply::Ok).then_some(()));
-        assert_eq!(self.client().ask(&["FLUSHALL"]), Reply::Ok);
+        until("the keyspace is there", || self.http(&request)?.starts_with("HTTP/1.1 200").then_some(()));
+    }
+
+    fn http(&self, request: &str) -> Option<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.ports.http)).ok()?;
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        Some(answer)
     }
 
     fn client(&self) -> Client {
@@ -138,12 +140,36 @@ impl Client {
         self.pipeline(&[words]).pop().expect("as many as were asked")
     }
 
+    /// All keys, sorted.
+    fn scan(&mut self, count: &str) -> Vec<String> {
+        let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
+        loop {
+            let Reply::Array(parts) = self.ask(&["SCAN", &cursor, "COUNT", count]) else { panic!("SCAN is a pair") };
+            let [next, Reply::Array(some)] = &parts[..] else { panic!("{parts:?}") };
+            found.extend(some.iter().map(said));
+            cursor = said(next);
+            if cursor == "0" {
+                found.sort_unstable();
+                found.dedup();
+                return found;
+            }
+        }
+    }
+
     /// Everything that comes until the node hangs up.
     fn rest(mut self) -> String {
         self.stream.shutdown(Shutdown::Write).expect("it is open");
         let mut all = Vec::new();
         self.stream.read_to_end(&mut all).expect("answers");
         String::from_utf8_lossy(&all).into_owned()
+    }
+}
+
+/// What it says, whatever kind of reply it is.
+fn said(reply: &Reply) -> String {
+    match reply {
+        Reply::Value(text) | Reply::Error(text) => String::from_utf8_lossy(text).into_owned(),
+        other => format!("{other:?}"),
     }
 }
 
@@ -324,31 +350,158 @@ fn a_scan_finds_every_key() {
     client.pipeline(&sets.iter().map(Vec::as_slice).collect::<Vec<_>>());
     keys.sort_unstable();
     for count in ["1", "10", "1000"] {
-        let (mut cursor, mut found) = ("0".to_owned(), Vec::new());
-        loop {
-            let Reply::Array(parts) = client.ask(&["SCAN", &cursor, "COUNT", count]) else { panic!("SCAN is a pair") };
-            let [Reply::Value(next), Reply::Array(some)] = &parts[..] else { panic!("{parts:?}") };
-            found.extend(some.iter().map(|key| match key {
-                Reply::Value(key) => String::from_utf8_lossy(key).into_owned(),
-                other => panic!("{other:?}"),
-            }));
-            cursor = String::from_utf8_lossy(next).into_owned();
-            if cursor == "0" {
-                break;
-            }
-        }
-        found.sort_unstable();
-        found.dedup();
-        assert_eq!(found, keys, "COUNT {count}");
+        assert_eq!(client.scan(count), keys, "COUNT {count}");
     }
 }
 
-/// Many requests at once, with few keys; and a plain map that is asked one after the other.
+#[test]
+fn a_keyspace_begins_where_it_was_asked_for() {
+    let node = Node::start(2);
+    node.make_keyspace("more", 3);
+    let (switch, back) = (&["CLIENT", "KEYSPACE", "more"][..], &["CLIENT", "KEYSPACE", "default"][..]);
+    let mut client = node.client();
+    for round in 0..20 {
+        let (one, two) = (format!("one-{round}"), format!("two-{round}"));
+        let replies = client.pipeline(&[
+            &["SET", "a", &one],
+            switch,
+            &["SET", "a", &two],
+            &["GET", "a"],
+            back,
+            &["GET", "a"],
+            &["SET", "a", "x"],
+            switch,
+            &["GET", "a"],
+            back,
+            &["MSET", "a", &one, "b", &one],
+            switch,
+            &["MGET", "a", "b"],
+            &["DEL", "a", "b"],
+            &["DBSIZE"],
+            back,
+            &["MGET", "a", "b"],
+            &["DBSIZE"],
+        ]);
+        let (set, number) = (Reply::Ok, Reply::Number);
+        let both = Reply::Array(vec![text(&one), text(&one)]);
+        let expected = [
+            vec![set.clone(), set.clone(), set.clone(), text(&two), set.clone(), text(&one), set.clone()],
+            vec![set.clone(), text(&two), set.clone(), set.clone(), set.clone()],
+            vec![Reply::Array(vec![text(&two), Reply::Nil]), number(1), number(0), set, both, number(2)],
+        ];
+        assert_eq!(replies, expected.concat(), "round {round}");
+    }
+}
+
+#[test]
+fn what_concerns_all_slots_concerns_one_keyspace() {
+    let node = Node::start(2);
+    node.make_keyspace("more", 3);
+    let (mut one, mut two) = (node.client(), node.client());
+    assert_eq!(two.ask(&["CLIENT", "KEYSPACE", "more"]), Reply::Ok);
+    let keys: Vec<String> = (0..20).map(|n| format!("key-{n}")).collect();
+    for key in &keys {
+        assert_eq!(one.ask(&["SET", key, "1"]), Reply::Ok);
+    }
+    assert_eq!(two.ask(&["SET", "key-0", "2"]), Reply::Ok);
+    assert_eq!(two.ask(&["SET", "only", "2"]), Reply::Ok);
+    let mut keys = keys;
+    keys.sort_unstable();
+    assert_eq!((one.scan("10"), two.scan("10")), (keys.clone(), vec!["key-0".to_owned(), "only".to_owned()]));
+    let Reply::Array(found) = two.ask(&["KEYS", "*"]) else { panic!("a list") };
+    let mut found: Vec<String> = found.iter().map(said).collect();
+    found.sort_unstable();
+    assert_eq!(found, ["key-0", "only"]);
+    let Reply::Number(only) = one.ask(&["CLUSTER", "KEYSLOT", "only"]) else { panic!("a number") };
+    let only = only.to_string();
+    for (client, count) in [(&mut one, 0), (&mut two, 1)] {
+        assert_eq!(client.ask(&["CLUSTER", "COUNTKEYSINSLOT", &only]), Reply::Number(count));
+        let Reply::Array(found) = client.ask(&["CLUSTER", "GETKEYSINSLOT", &only, "9"]) else { panic!("a list") };
+        assert_eq!(found.len() as i64, count);
+    }
+    assert_eq!((one.ask(&["DBSIZE"]), two.ask(&["DBSIZE"])), (Reply::Number(20), Reply::Number(2)));
+    assert!(["key-0", "only"].contains(&said(&two.ask(&["RANDOMKEY"])).as_str()));
+    assert_eq!(two.ask(&["FLUSHALL"]), Reply::Ok);
+    assert_eq!((one.ask(&["DBSIZE"]), two.ask(&["DBSIZE"])), (Reply::Number(20), Reply::Number(0)));
+    assert_eq!((one.ask(&["GET", "key-0"]), two.ask(&["RANDOMKEY"])), (text("1"), Reply::Nil));
+}
+
+#[test]
+fn who_says_nothing_works_in_the_default_keyspace() {
+    let node = Node::start(2);
+    node.make_keyspace("more", 3);
+    let mut client = node.client();
+    let keyspace = ["CLIENT", "KEYSPACE"];
+    assert_eq!(client.ask(&keyspace), text("default"));
+    assert!(said(&client.ask(&["CLIENT", "INFO"])).ends_with(" keyspace=default\n"));
+    assert_eq!(client.ask(&["CLIENT", "KEYSPACE", "more"]), Reply::Ok);
+    assert_eq!(client.ask(&keyspace), text("more"));
+    let info = said(&client.ask(&["CLIENT", "INFO"]));
+    assert!(info.contains(" db=0 ") && info.ends_with(" keyspace=more\n"), "{info}");
+    // Connections of both lanes, whichever keyspace they are in.
+    let mut other = node.client();
+    assert_eq!(other.ask(&["CLIENT", "SETNAME", "other"]), Reply::Ok);
+    let list = said(&client.ask(&["CLIENT", "LIST"]));
+    assert!(list.lines().any(|line| line.contains(" name=other ") && line.ends_with(" keyspace=default")), "{list}");
+    assert!(list.lines().any(|line| line.ends_with(" keyspace=more")), "{list}");
+
+    // What is refused changes nothing.
+    for name in ["none", "MORE", "", "more more"] {
+        let error = said(&client.ask(&["CLIENT", "KEYSPACE", name]));
+        let expected =
+            format!("ERR no such keyspace '{name}': there are 'default', 'more'. 'godwit keyspace {name}' makes one");
+        assert_eq!(error, expected);
+    }
+    let error = said(&client.ask(&["CLIENT", "KEYSPACE", "more", "default"]));
+    assert_eq!(error, "ERR wrong number of arguments for 'client|keyspace' command");
+    assert_eq!(client.ask(&keyspace), text("more"));
+
+    assert_eq!(client.ask(&["RESET"]), Reply::Simple(Bytes::from_static(b"RESET")));
+    assert_eq!((client.ask(&keyspace), node.client().ask(&keyspace)), (text("default"), text("default")));
+    let all = Reply::Array(vec![text("default"), text("more")]);
+    assert_eq!(client.ask(&["GODWIT", "LISTDB"]), all);
+    let Reply::Array(peers) = client.ask(&["GODWIT", "LISTPEER"]) else { panic!("a list") };
+    let of = |name: &str| peers.iter().filter(|row| said(row).starts_with(name)).count();
+    assert_eq!((of("default "), of("more ")), (4, 3));
+}
+
+/// R12: the answers are remembered where the command was executed.
+#[test]
+fn a_series_is_another_one_in_another_keyspace() {
+    let node = Node::start(1);
+    node.make_keyspace("more", 1);
+    let mut client = node.client();
+    let incr = ["SERIES", "7-99999999999999999", "1", "INCR", "a"];
+    assert_eq!(client.ask(&["SET", "a", "10"]), Reply::Ok);
+    for _ in 0..2 {
+        assert_eq!(client.ask(&["CLIENT", "KEYSPACE", "default"]), Reply::Ok);
+        assert_eq!((client.ask(&incr), client.ask(&incr)), (Reply::Number(11), Reply::Number(11)));
+        assert_eq!(client.ask(&["CLIENT", "KEYSPACE", "more"]), Reply::Ok);
+        assert_eq!((client.ask(&incr), client.ask(&incr)), (Reply::Number(1), Reply::Number(1)));
+    }
+}
+
+#[test]
+fn each_keyspace_is_measured() {
+    let node = Node::start(1);
+    node.make_keyspace("more", 3);
+    let rows =
+        [r#"godwit_keyspace_buckets{keyspace="default"} 4"#, r#"godwit_keyspace_buckets_serving{keyspace="more"} 3"#];
+    until("all of them serve", || {
+        let metrics = node.http("GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")?;
+        rows.iter().all(|row| metrics.lines().any(|line| line == *row)).then_some(())
+    });
+}
+
+/// Many requests at once, with few keys, in two keyspaces; and two plain maps that are asked one after the other.
 #[test]
 fn pipelines_are_as_if_asked_one_by_one() {
     let node = Node::start(2);
+    node.make_keyspace("more", 3);
     let mut client = node.client();
-    let mut model: BTreeMap<String, i64> = BTreeMap::new();
+    let names = ["default", "more"];
+    let mut models: [BTreeMap<String, i64>; 2] = Default::default();
+    let mut at = 0;
     let mut chance = 7_u64;
     let mut draw = |of: u64| {
         chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -362,12 +515,13 @@ fn pipelines_are_as_if_asked_one_by_one() {
                 model.get(key).map_or(Reply::Nil, |value| text(&value.to_string()))
             };
             let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
-            let (request, reply) = match draw(20) {
+            let model = &mut models[at];
+            let (request, reply) = match draw(23) {
                 0..6 => {
                     model.insert(key.clone(), value);
                     (words(&["SET", &key, &value.to_string()]), Reply::Ok)
                 }
-                6..12 => (words(&["GET", &key]), get(&model, &key)),
+                6..12 => (words(&["GET", &key]), get(model, &key)),
                 12..15 => {
                     let new = model.entry(key.clone()).or_default();
                     *new += 1;
@@ -382,8 +536,12 @@ fn pipelines_are_as_if_asked_one_by_one() {
                     model.insert(other.clone(), 5);
                     (words(&["MSET", &key, &value.to_string(), &other, "5"]), Reply::Ok)
                 }
-                17 => (words(&["MGET", &key, &other]), Reply::Array(vec![get(&model, &key), get(&model, &other)])),
+                17 => (words(&["MGET", &key, &other]), Reply::Array(vec![get(model, &key), get(model, &other)])),
                 18 => (words(&["EXISTS", &key]), Reply::Number(i64::from(model.contains_key(&key)))),
+                19..22 => {
+                    at = draw(2) as usize;
+                    (words(&["CLIENT", "KEYSPACE", names[at]]), Reply::Ok)
+                }
                 _ => {
                     let all = model.len();
                     if draw(4) > 0 {

@@ -291,7 +291,7 @@ impl<C: Conduct> World<C> {
                 }
                 self.try_again(client, 0);
             }
-            Answer::NoReplicas | Answer::TryAgain => {
+            Answer::NoReplicas | Answer::TryAgain | Answer::NoKeyspace => {
                 let hosts = self.hosts.len() as u64;
                 self.clients.clients[client].home = self.rng.range(0, hosts - 1) as usize;
                 self.try_again(client, 40 * MILLI);

@@ -341,7 +341,8 @@ impl<C: Conduct> World<C> {
             Event::MetaRead { from, id } => self.on_meta_read(from, id),
             Event::ClientCall { host, life, request, command, door } => {
                 let lane = request.0 % u64::from(self.hosts[host].lanes().max(1));
-                self.deliver(host, life, Station::Lane(lane as u16), Input::Client { request, command, door });
+                let input = Input::Client { request, keyspace: KEYSPACE, command, door };
+                self.deliver(host, life, Station::Lane(lane as u16), input);
             }
             Event::ClientAnswer { request, answer } => self.on_client_answer(request, answer),
             Event::ClientTurn { client } => self.on_client_turn(client),
@@ -479,7 +480,7 @@ impl<C: Conduct> World<C> {
             Output::Write { id, records } => self.write(sender, id, records),
             Output::Store { id, bucket: _, tables } => self.store(sender, id, tables),
             Output::Answer { origin, answer } => self.answer(host, from, origin, answer),
-            Output::Read { origin, home, command, answer, good_until } => {
+            Output::Read { origin, home, keyspace, command, answer, good_until } => {
                 // One clock reading after the evaluation: what is no longer good goes back.
                 if self.hosts[host].clock.local(self.time) < good_until {
                     self.checkers.on_read(self.time, host, &command, &self.hosts, &self.meta)?;
@@ -491,7 +492,7 @@ impl<C: Conduct> World<C> {
                     }
                 } else {
                     self.tally.note("answers held back, lease over");
-                    self.deliver(host, life, station, Input::Late { origin, home, command });
+                    self.deliver(host, life, station, Input::Late { origin, home, keyspace, command });
                 }
             }
             Output::Mail { to, mail } => self.deliver(host, life, to, Input::Mail { from: station, mail }),

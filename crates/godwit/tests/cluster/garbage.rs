@@ -143,7 +143,7 @@ fn nonsense_at_the_doors_of_others() {
     let node: u64 = status.node.trim_start_matches('n').parse().expect("a number");
     let stranger = node ^ 1;
     for (what, hello, error) in [
-        ("another version", Hello { protocol: 9, cluster, from: stranger, to: node }, "speaks protocol 2"),
+        ("another version", Hello { protocol: 9, cluster, from: stranger, to: node }, "speaks protocol 3"),
         (
             "another cluster",
             Hello { protocol: PROTOCOL, cluster: cluster ^ 1, from: stranger, to: node },
@@ -196,7 +196,7 @@ fn ports_that_are_scanned() {
 
 const MAGIC: &[u8] = b"GODWIT1\n";
 /// What nodes of this version speak.
-const PROTOCOL: u8 = 2;
+const PROTOCOL: u8 = 3;
 const DESK: &[u8] = &[0];
 const LANE: &[u8] = &[1, 0];
 

@@ -10,6 +10,7 @@ mod dev;
 mod faults;
 mod full_disk;
 mod garbage;
+mod keyspaces;
 mod namespaces;
 mod newcomers;
 mod pipelines;

@@ -16,7 +16,7 @@ pub(super) async fn list(driver: &Driver, command: &Command) -> Reply {
         Ok(filter) => filter,
         Err(error) => return error,
     };
-    let lines = of_all_lanes(driver, filter, |connection| Some(describe(connection))).await;
+    let lines = of_all_lanes(driver, filter, |driver, connection| Some(describe(driver, connection))).await;
     Reply::Verbatim(lines.concat().into())
 }
 
@@ -29,7 +29,7 @@ pub(super) async fn kill(driver: &Driver, command: &Command, me: u64) -> Reply {
             Err(error) => return error,
         },
     };
-    let killed = of_all_lanes(driver, filter, move |connection| {
+    let killed = of_all_lanes(driver, filter, move |_, connection| {
         // Whoever kills itself is told so first.
         if connection.id == me {
             connection.close_when_answered();
@@ -49,14 +49,17 @@ pub(super) async fn kill(driver: &Driver, command: &Command, me: u64) -> Reply {
 async fn of_all_lanes<T: Send + 'static>(
     driver: &Driver,
     filter: Filter,
-    look: impl Fn(&Connection) -> Option<T> + Clone + Send + 'static,
+    look: impl Fn(&Driver, &Connection) -> Option<T> + Clone + Send + 'static,
 ) -> Vec<T> {
     let mut found = Vec::new();
     for lane in 0..driver.post.lanes() {
         let (filter, look) = (filter.clone(), look.clone());
         let of_lane = move |driver: &Driver| -> Vec<T> {
             let all: Vec<Rc<Connection>> = driver.hall.connections.borrow().values().cloned().collect();
-            all.iter().filter(|connection| filter.takes(connection)).filter_map(|connection| look(connection)).collect()
+            all.iter()
+                .filter(|connection| filter.takes(connection))
+                .filter_map(|connection| look(driver, connection))
+                .collect()
         };
         found.extend(driver.post.ask_lane(lane, of_lane).await.unwrap_or_default());
     }
@@ -135,12 +138,12 @@ fn id(word: &Bytes) -> Result<i64, Reply> {
     number.ok_or_else(|| Reply::error("ERR client-id should be greater than 0"))
 }
 
-pub(super) fn describe(connection: &Connection) -> String {
+pub(super) fn describe(driver: &Driver, connection: &Connection) -> String {
     let address = |address: Option<std::net::SocketAddr>| address.map(|a| a.to_string()).unwrap_or_default();
     let (last, at) = connection.last.get();
     let library = connection.library.borrow();
     format!(
-        "id={} addr={} laddr={} name={} age={} idle={} flags=N db=0 cmd={} resp={} lib-name={} lib-ver={}\n",
+        "id={} addr={} laddr={} name={} age={} idle={} flags=N db=0 cmd={} resp={} lib-name={} lib-ver={} keyspace={}\n",
         connection.id,
         address(connection.peer),
         address(connection.local),
@@ -151,5 +154,6 @@ pub(super) fn describe(connection: &Connection) -> String {
         if connection.protocol.get() == Protocol::Resp3 { 3 } else { 2 },
         String::from_utf8_lossy(&library.0),
         String::from_utf8_lossy(&library.1),
+        connection.keyspace.get().name(driver.lane.borrow().blueprint()).unwrap_or_default(),
     )
 }

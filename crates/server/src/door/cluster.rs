@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use blueprint::{Blueprint, NodeId, Slot, SlotSet};
+use blueprint::{Blueprint, KeyspaceId, NodeId, Slot, SlotSet};
 use bytes::Bytes;
 use values::{Command, Reply};
 
+use super::keyspace::Chosen;
 use super::talk;
 use crate::addresses::{Addresses, host_and_port};
 use crate::lane::Driver;
@@ -17,15 +18,20 @@ pub(super) enum Found {
     Ask(Box<Command>),
 }
 
-pub(super) fn answer(driver: &Driver, command: &Command) -> Found {
+pub(super) fn answer(driver: &Driver, chosen: Chosen, command: &Command) -> Found {
     let blueprint = driver.lane.borrow().blueprint().clone();
     let words = talk::arguments(command);
+    let keyspace = match (chosen, chosen.among(&blueprint)) {
+        (_, Ok(keyspace)) => keyspace,
+        (Chosen::Default, Err(_)) => KeyspaceId::default(), // nobody leads anything yet, which can be said, too
+        (Chosen::One(_), Err(error)) => return Found::Reply(error),
+    };
     Found::Reply(match command.name() {
         "cluster|myid" => Reply::Value(id(driver.me).into()),
-        "cluster|info" => Reply::Value(info(&blueprint).into()),
-        "cluster|nodes" => Reply::Value(nodes(&blueprint, driver.me).into()),
-        "cluster|slots" => slots(&blueprint),
-        "cluster|shards" => shards(&blueprint),
+        "cluster|info" => Reply::Value(info(&blueprint, keyspace).into()),
+        "cluster|nodes" => Reply::Value(nodes(&blueprint, keyspace, driver.me).into()),
+        "cluster|slots" => slots(&blueprint, keyspace),
+        "cluster|shards" => shards(&blueprint, keyspace),
         "cluster|replicas" if blueprint.nodes.keys().any(|node| id(*node).as_bytes() == words[0]) => {
             Reply::Array(Vec::new())
         }
@@ -66,10 +72,10 @@ pub(crate) fn id(node: NodeId) -> String {
     format!("{:040x}", node.0)
 }
 
-/// The slots that each node leads.
-pub(super) fn led(blueprint: &Blueprint) -> BTreeMap<NodeId, SlotSet> {
+/// The slots of a keyspace that each node leads.
+pub(super) fn led(blueprint: &Blueprint, keyspace: KeyspaceId) -> BTreeMap<NodeId, SlotSet> {
     let mut led: BTreeMap<NodeId, SlotSet> = BTreeMap::new();
-    for bucket in in_default(blueprint) {
+    for bucket in blueprint.buckets_of(keyspace) {
         let Some(government) = bucket.government() else { continue };
         let slots = led.entry(government.primary.node).or_default();
         *slots = slots.union(&bucket.slots);
@@ -77,12 +83,8 @@ pub(super) fn led(blueprint: &Blueprint) -> BTreeMap<NodeId, SlotSet> {
     led
 }
 
-fn in_default(blueprint: &Blueprint) -> impl Iterator<Item = &blueprint::Bucket> {
-    blueprint.buckets.values().filter(|bucket| bucket.keyspace == blueprint::KeyspaceId(1))
-}
-
-fn info(blueprint: &Blueprint) -> String {
-    let led = led(blueprint);
+fn info(blueprint: &Blueprint, keyspace: KeyspaceId) -> String {
+    let led = led(blueprint, keyspace);
     let assigned: u32 = led.values().map(SlotSet::len).sum();
     let ok = |node: &NodeId| blueprint.is_present(*node);
     let served: u32 = led.iter().filter(|(node, _)| ok(node)).map(|(_, slots)| slots.len()).sum();
@@ -97,8 +99,8 @@ fn info(blueprint: &Blueprint) -> String {
     )
 }
 
-fn nodes(blueprint: &Blueprint, me: NodeId) -> String {
-    let led = led(blueprint);
+fn nodes(blueprint: &Blueprint, keyspace: KeyspaceId, me: NodeId) -> String {
+    let led = led(blueprint, keyspace);
     let mut text = String::new();
     for node in blueprint.nodes.values() {
         let addresses = Addresses::from_blueprint(&node.addresses);
@@ -129,9 +131,9 @@ fn ranges(slots: &SlotSet) -> Vec<(u16, u16)> {
 }
 
 /// Neighbouring ranges with the same members are one.
-fn shared_ranges(blueprint: &Blueprint) -> Vec<(u16, u16, Vec<NodeId>)> {
+fn shared_ranges(blueprint: &Blueprint, keyspace: KeyspaceId) -> Vec<(u16, u16, Vec<NodeId>)> {
     let mut all: Vec<(u16, u16, Vec<NodeId>)> = Vec::new();
-    for bucket in in_default(blueprint) {
+    for bucket in blueprint.buckets_of(keyspace) {
         let Some(government) = bucket.government() else { continue };
         let mut members: Vec<NodeId> = government.members().map(|m| m.node).collect();
         members.retain(|node| blueprint.is_present(*node) || *node == government.primary.node);
@@ -148,7 +150,7 @@ fn shared_ranges(blueprint: &Blueprint) -> Vec<(u16, u16, Vec<NodeId>)> {
     merged
 }
 
-fn slots(blueprint: &Blueprint) -> Reply {
+fn slots(blueprint: &Blueprint, keyspace: KeyspaceId) -> Reply {
     let node = |node: &NodeId| {
         let address = Addresses::of(blueprint, *node).unwrap_or_default().cluster;
         let (host, port) = host_and_port(&address);
@@ -159,10 +161,10 @@ fn slots(blueprint: &Blueprint) -> Reply {
         let head = [Reply::Number(first.into()), Reply::Number(last.into())];
         Reply::Array(head.into_iter().chain(members.iter().map(node)).collect())
     };
-    Reply::Array(shared_ranges(blueprint).into_iter().map(row).collect())
+    Reply::Array(shared_ranges(blueprint, keyspace).into_iter().map(row).collect())
 }
 
-fn shards(blueprint: &Blueprint) -> Reply {
+fn shards(blueprint: &Blueprint, keyspace: KeyspaceId) -> Reply {
     let text = |text: &str| Reply::Value(Bytes::copy_from_slice(text.as_bytes()));
     let node = |(at, node): (usize, &NodeId)| {
         let address = Addresses::of(blueprint, *node).unwrap_or_default().cluster;
@@ -178,7 +180,7 @@ fn shards(blueprint: &Blueprint) -> Reply {
         ])
     };
     let mut by_members: BTreeMap<Vec<NodeId>, Vec<(u16, u16)>> = BTreeMap::new();
-    for (first, last, members) in shared_ranges(blueprint) {
+    for (first, last, members) in shared_ranges(blueprint, keyspace) {
         by_members.entry(members).or_default().push((first, last));
     }
     let shard = |(members, ranges): (Vec<NodeId>, Vec<(u16, u16)>)| {

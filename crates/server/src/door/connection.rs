@@ -18,6 +18,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Notify;
 use values::Reply;
 
+use super::keyspace::Chosen;
 use super::order::Order;
 use super::requests::Asked;
 use crate::clock;
@@ -40,6 +41,8 @@ pub(crate) struct Connection {
     pub(crate) protocol: Cell<Protocol>,
     pub(crate) name: RefCell<Bytes>,
     pub(crate) library: RefCell<(Bytes, Bytes)>,
+    /// What it asks from now on concerns this one.
+    pub(crate) keyspace: Cell<Chosen>,
     pub(crate) last: Cell<(&'static str, Instant)>,
     pub(crate) replies: Cell<Replies>,
     /// Which of its requests are under way, and which wait for others.
@@ -97,6 +100,7 @@ impl Connection {
             protocol: Cell::new(Protocol::Resp2),
             name: RefCell::default(),
             library: RefCell::default(),
+            keyspace: Cell::default(),
             last: Cell::new(("NULL", clock::now())),
             replies: Cell::new(Replies::On),
             order: RefCell::default(),

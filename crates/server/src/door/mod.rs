@@ -7,10 +7,13 @@ mod clients;
 mod cluster;
 mod connection;
 mod info;
+mod keyspace;
 mod order;
 mod requests;
 mod server;
 mod talk;
+#[cfg(test)]
+mod tests;
 mod wide;
 
 use std::cell::{Cell, RefCell};
@@ -20,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use blueprint::Slot;
+use blueprint::{Blueprint, KeyspaceId};
 use bytes::BytesMut;
 use node::{Answer, Door, Input, RequestId};
 use resp::{Limits, Requests as Parser};
@@ -34,7 +37,8 @@ use values::{Command, Reply};
 
 pub(crate) use connection::Connection;
 pub(crate) use info::{House, resident_bytes};
-use order::{Concern, Step, Way};
+use keyspace::Chosen;
+use order::{Concern, Spot, Step, Way};
 use requests::{Asked, Asker, Request, Requests, What, concern_of};
 
 use crate::lane::Driver;
@@ -69,6 +73,8 @@ pub(crate) struct Hall {
     room: Notify,
     /// The disk is full: nothing new is written.
     refusing: Cell<bool>,
+    /// Which keyspace is called `default`; 0, which is nobody's, if none is.
+    default: Cell<KeyspaceId>,
     sweeping: Cell<bool>,
 }
 
@@ -82,6 +88,7 @@ impl Hall {
             bytes: Cell::new(0),
             room: Notify::new(),
             refusing: Cell::new(false),
+            default: Cell::default(),
             sweeping: Cell::new(false),
         }
     }
@@ -116,6 +123,11 @@ impl Hall {
         self.refusing.set(refuse);
     }
 
+    /// A new blueprint is acted on.
+    pub(crate) fn follow_blueprint(&self, blueprint: &Blueprint) {
+        self.default.set(keyspace::default_of(blueprint).unwrap_or_default());
+    }
+
     fn touch(&self, connection: &Rc<Connection>) {
         if connection.touch() {
             self.touched.borrow_mut().push(Rc::clone(connection));
@@ -136,17 +148,18 @@ impl Hall {
         let may_ask_again = answer == Answer::TryAgain && driver.now() < request.until;
         match request.asker {
             Asker::Client { connection, place } if may_ask_again && request.command.is_write() => {
-                let asked = Asked { place, what: What::One(request.command), until: Some(request.until) };
+                let Request { keyspace, command, until, .. } = request;
+                let asked = Asked { place, keyspace, what: What::One(command), until: Some(until) };
                 self.take_back(driver, &connection, asked);
             }
             Asker::Client { .. } | Asker::Task(_) if may_ask_again => self.ask_later(driver, request),
             Asker::Client { connection, place } => {
                 let happened = matches!(answer, Answer::Reply(_) | Answer::Uncertain);
-                let concern = concern_of(&request.command);
-                self.fill(&connection, place, talk::reply(driver, &request.command, answer));
+                let concern = concern_of(request.keyspace, &request.command);
+                self.fill(&connection, place, talk::reply(driver, request.keyspace, &request.command, answer));
                 self.go_on(driver, &connection, place, concern, happened);
             }
-            Asker::Task(asker) => drop(asker.send(talk::reply(driver, &request.command, answer))),
+            Asker::Task(asker) => drop(asker.send(talk::reply(driver, request.keyspace, &request.command, answer))),
         }
     }
 
@@ -173,9 +186,9 @@ impl Hall {
         for step in steps {
             match step {
                 Step::Begin(asked) => self.begin(driver, connection, asked),
-                Step::Again(slot, asked) => self.ask_all_later(driver, connection, slot, asked),
-                Step::GiveUp(Asked { place, what: What::One(command), .. }) => {
-                    self.fill(connection, place, talk::reply(driver, &command, Answer::TryAgain));
+                Step::Again(spot, asked) => self.ask_all_later(driver, connection, spot, asked),
+                Step::GiveUp(Asked { place, keyspace, what: What::One(command), .. }) => {
+                    self.fill(connection, place, talk::reply(driver, keyspace, &command, Answer::TryAgain));
                 }
                 Step::GiveUp(_) => unreachable!("only what concerns one slot comes back"),
             }
@@ -184,22 +197,22 @@ impl Hall {
 
     /// Nobody leads the slot of that write right now. Somebody will soon, and a client should not have to know.
     fn take_back(&self, driver: &Driver, connection: &Rc<Connection>, asked: Asked) {
-        let concern = asked.what.concern();
-        if let Concern::Write { slot, .. } = concern {
-            connection.order.borrow_mut().came_back(asked.place, slot, asked);
+        let concern = asked.concern();
+        if let Concern::Write { spot, .. } = concern {
+            connection.order.borrow_mut().came_back(asked.place, spot, asked);
             self.follow(driver, connection, concern);
         }
     }
 
-    fn ask_all_later(&self, driver: &Driver, connection: &Rc<Connection>, slot: Slot, all: Vec<Asked>) {
+    fn ask_all_later(&self, driver: &Driver, connection: &Rc<Connection>, spot: Spot, all: Vec<Asked>) {
         let (Some(driver), connection) = (driver.this(), Rc::clone(connection)) else { return };
         spawn_local(async move {
             sleep(PAUSE).await;
             driver.look_at_clock();
             let hall = &driver.hall;
             all.into_iter().for_each(|asked| hall.begin(&driver, &connection, asked));
-            connection.order.borrow_mut().asked_again(slot, way(&driver));
-            hall.follow(&driver, &connection, Concern::Read(slot));
+            connection.order.borrow_mut().asked_again(spot, way(&driver));
+            hall.follow(&driver, &connection, Concern::Read(spot));
         });
     }
 
@@ -215,13 +228,17 @@ impl Hall {
 
     fn put(&self, driver: &Driver, request: Request) {
         let (command, door) = (request.command.clone(), request.door);
+        let keyspace = match request.keyspace {
+            Chosen::Default => self.default.get(),
+            Chosen::One(keyspace) => keyspace,
+        };
         let id = self.requests.borrow_mut().put(request);
         if !self.sweeping.replace(true)
             && let Some(driver) = driver.this()
         {
             spawn_local(Hall::sweep(driver));
         }
-        driver.step_too(Input::Client { request: id, command, door });
+        driver.step_too(Input::Client { request: id, keyspace, command, door });
     }
 
     /// Gives up what has waited for too long, for as long as anything waits.
@@ -245,7 +262,7 @@ impl Hall {
         match request.asker {
             Asker::Client { connection, place } => {
                 self.fill(&connection, place, reply);
-                self.go_on(driver, &connection, place, concern_of(&request.command), true);
+                self.go_on(driver, &connection, place, concern_of(request.keyspace, &request.command), true);
             }
             Asker::Task(asker) => drop(asker.send(reply)),
         }
@@ -255,31 +272,31 @@ impl Hall {
     fn ask(&self, driver: &Driver, connection: &Rc<Connection>, what: What) {
         let (place, bytes) = connection.wait(what.bytes());
         self.bytes.set(self.bytes.get() + bytes);
-        let (concern, asked) = (what.concern(), Asked { place, what, until: None });
-        let begins = connection.order.borrow_mut().admit(place, concern, asked, way(driver));
+        let asked = Asked { place, keyspace: connection.keyspace.get(), what, until: None };
+        let begins = connection.order.borrow_mut().admit(place, asked.concern(), asked, way(driver));
         if let Some(asked) = begins {
             self.begin(driver, connection, asked);
         }
     }
 
     fn begin(&self, driver: &Driver, connection: &Rc<Connection>, asked: Asked) {
-        let Asked { place, what, until } = asked;
+        let Asked { place, keyspace, what, until } = asked;
         match what {
             What::One(command) => {
                 let asker = Asker::Client { connection: Rc::clone(connection), place };
                 let until = until.unwrap_or_else(|| driver.now() + PATIENCE);
-                self.put(driver, Request { asker, command, door: connection.door, until });
+                self.put(driver, Request { asker, keyspace, command, door: connection.door, until });
             }
-            What::Spread(spread) => wide::spread(driver, connection, place, spread),
-            What::Wide(command) => wide::ask(driver, connection, place, command),
+            What::Spread(spread) => wide::spread(driver, connection, place, keyspace, spread),
+            What::Wide(command) => wide::ask(driver, connection, place, keyspace, command),
         }
     }
 
     /// Asks the cluster, wherever the slot is led.
-    pub(crate) async fn ask_for(&self, driver: &Driver, command: Command) -> Reply {
+    async fn ask_for(&self, driver: &Driver, keyspace: Chosen, command: Command) -> Reply {
         let (answer, answered) = oneshot::channel();
         let until = driver.look_at_clock() + PATIENCE;
-        self.put(driver, Request { asker: Asker::Task(answer), command, door: Door::Any, until });
+        self.put(driver, Request { asker: Asker::Task(answer), keyspace, command, door: Door::Any, until });
         answered.await.unwrap_or_else(|_| Reply::error("UNCERTAIN the node is stopping"))
     }
 }

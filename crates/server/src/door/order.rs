@@ -17,18 +17,33 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use blueprint::{Epoch, Slot};
 
+use super::keyspace::Chosen;
+
 /// A pipeline that was once this wide keeps its memory.
 const KEPT: usize = 1024;
 
+/// A slot of one keyspace: what requests wait for each other at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spot {
+    pub(crate) keyspace: Chosen,
+    pub(crate) slot: Slot,
+}
+
+impl Spot {
+    fn number(self) -> u64 {
+        u64::from(self.keyspace.number()) << 16 | u64::from(self.slot.0)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Concern {
-    Read(Slot),
+    Read(Spot),
     Write {
-        slot: Slot,
+        spot: Spot,
         /// Large enough that it might hop apart from the others.
         large: bool,
     },
-    /// More slots than one.
+    /// More slots than one, of whichever keyspace.
     All,
 }
 
@@ -45,14 +60,14 @@ pub(crate) struct Way {
 pub(crate) enum Step<T> {
     Begin(T),
     /// All of them, in this order, after a pause; then `asked_again`.
-    Again(Slot, Vec<T>),
+    Again(Spot, Vec<T>),
     /// It came back, and what came after it was done: it cannot be asked again.
     GiveUp(T),
 }
 
 pub(crate) struct Order<T> {
     /// Those with something under way.
-    lines: HashMap<u16, Line<T>, BuildHasherDefault<SlotHasher>>,
+    lines: HashMap<u64, Line<T>, BuildHasherDefault<SpotHasher>>,
     /// Requests in all lines.
     count: usize,
     /// What concerns all slots is under way.
@@ -105,12 +120,12 @@ impl<T> Order<T> {
             self.behind.push_back(Kept { place, concern, what });
             return None;
         }
-        let (Concern::Read(slot) | Concern::Write { slot, .. }) = concern else {
+        let (Concern::Read(spot) | Concern::Write { spot, .. }) = concern else {
             self.alone = true;
             return Some(what);
         };
         self.count += 1;
-        let line = self.lines.entry(slot.0).or_default();
+        let line = self.lines.entry(spot.number()).or_default();
         if line.admits(concern, way) {
             line.begin(concern, way);
             return Some(what);
@@ -121,11 +136,11 @@ impl<T> Order<T> {
 
     /// It was answered; `happened` unless it certainly had no effect. True: something may have waited for that, see `follow`.
     pub(crate) fn answered(&mut self, place: u64, concern: Concern, happened: bool) -> bool {
-        let (Concern::Read(slot) | Concern::Write { slot, .. }) = concern else {
+        let (Concern::Read(spot) | Concern::Write { spot, .. }) = concern else {
             self.alone = false;
             return !self.behind.is_empty();
         };
-        let Entry::Occupied(mut entry) = self.lines.entry(slot.0) else { return false };
+        let Entry::Occupied(mut entry) = self.lines.entry(spot.number()) else { return false };
         let line = entry.get_mut();
         self.count -= 1;
         match concern {
@@ -144,15 +159,15 @@ impl<T> Order<T> {
     }
 
     /// A write that was certainly not done, and that somebody may yet do. Goes on with `follow`.
-    pub(crate) fn came_back(&mut self, place: u64, slot: Slot, what: T) {
-        let Some(line) = self.lines.get_mut(&slot.0) else { return };
+    pub(crate) fn came_back(&mut self, place: u64, spot: Spot, what: T) {
+        let Some(line) = self.lines.get_mut(&spot.number()) else { return };
         line.end_write();
         line.waiting.get_or_insert_default().back.push((place, what));
     }
 
     /// Those of `Step::Again` are under way.
-    pub(crate) fn asked_again(&mut self, slot: Slot, way: Way) {
-        let Some(line) = self.lines.get_mut(&slot.0) else { return };
+    pub(crate) fn asked_again(&mut self, spot: Spot, way: Way) {
+        let Some(line) = self.lines.get_mut(&spot.number()) else { return };
         line.way = way;
         if let Some(waiting) = &mut line.waiting {
             waiting.asleep = false;
@@ -161,12 +176,12 @@ impl<T> Order<T> {
 
     /// What may be done now that something of that slot, or of all, was answered or came back or was asked again.
     pub(crate) fn follow(&mut self, concern: Concern, way: Way, steps: &mut Vec<Step<T>>) {
-        if let Concern::Read(slot) | Concern::Write { slot, .. } = concern
-            && let Some(line) = self.lines.get_mut(&slot.0)
+        if let Concern::Read(spot) | Concern::Write { spot, .. } = concern
+            && let Some(line) = self.lines.get_mut(&spot.number())
         {
-            self.count -= line.follow(slot, way, steps);
+            self.count -= line.follow(spot, way, steps);
             if line.is_idle() {
-                self.lines.remove(&slot.0);
+                self.lines.remove(&spot.number());
                 self.shrink();
             }
         }
@@ -238,7 +253,7 @@ impl<T> Line<T> {
     }
 
     /// How many have left the line.
-    fn follow(&mut self, slot: Slot, way: Way, steps: &mut Vec<Step<T>>) -> usize {
+    fn follow(&mut self, spot: Spot, way: Way, steps: &mut Vec<Step<T>>) -> usize {
         let Some(waiting) = &mut self.waiting else { return 0 };
         let mut left = 0;
         if self.writes == 0 && !waiting.back.is_empty() {
@@ -250,7 +265,7 @@ impl<T> Line<T> {
             if !again.is_empty() {
                 self.writes = again.len() as u32;
                 waiting.asleep = true;
-                steps.push(Step::Again(slot, again));
+                steps.push(Step::Again(spot, again));
             }
         }
         while let Some(first) = self.waiting.as_ref().and_then(|waiting| waiting.held.front()) {
@@ -266,17 +281,17 @@ impl<T> Line<T> {
     }
 }
 
-/// A slot is a number already; only its bits must be where the map looks.
+/// A spot is a number already; only its bits must be where the map looks.
 #[derive(Default)]
-pub(crate) struct SlotHasher(u64);
+pub(crate) struct SpotHasher(u64);
 
-impl Hasher for SlotHasher {
+impl Hasher for SpotHasher {
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u16((*byte).into()));
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
     }
 
-    fn write_u16(&mut self, number: u16) {
-        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 
     fn finish(&self) -> u64 {
@@ -286,19 +301,22 @@ impl Hasher for SlotHasher {
 
 #[cfg(test)]
 mod tests {
+    use blueprint::KeyspaceId;
+
     use super::*;
 
     const HERE: Way = Way { epoch: Epoch(1), turns: 0 };
     const ELSEWHERE: Way = Way { epoch: Epoch(2), turns: 0 };
-    const A: Slot = Slot(1);
-    const B: Slot = Slot(2);
+    const A: Spot = Spot { keyspace: Chosen::Default, slot: Slot(1) };
+    const B: Spot = Spot { keyspace: Chosen::Default, slot: Slot(2) };
+    const ELSEWHERE_A: Spot = Spot { keyspace: Chosen::One(KeyspaceId(1)), slot: Slot(1) };
 
-    fn read(slot: Slot) -> Concern {
-        Concern::Read(slot)
+    fn read(spot: Spot) -> Concern {
+        Concern::Read(spot)
     }
 
-    fn write(slot: Slot) -> Concern {
-        Concern::Write { slot, large: false }
+    fn write(spot: Spot) -> Concern {
+        Concern::Write { spot, large: false }
     }
 
     /// A pipeline whose requests are called by their places.
@@ -328,17 +346,17 @@ mod tests {
             self.answer(place, true, HERE)
         }
 
-        fn come_back(&mut self, place: u64, slot: Slot) -> Vec<Step<u64>> {
+        fn come_back(&mut self, place: u64, spot: Spot) -> Vec<Step<u64>> {
             let mut steps = Vec::new();
-            self.order.came_back(place, slot, place);
-            self.order.follow(write(slot), HERE, &mut steps);
+            self.order.came_back(place, spot, place);
+            self.order.follow(write(spot), HERE, &mut steps);
             steps
         }
 
-        fn wake(&mut self, slot: Slot) -> Vec<Step<u64>> {
+        fn wake(&mut self, spot: Spot) -> Vec<Step<u64>> {
             let mut steps = Vec::new();
-            self.order.asked_again(slot, HERE);
-            self.order.follow(write(slot), HERE, &mut steps);
+            self.order.asked_again(spot, HERE);
+            self.order.follow(write(spot), HERE, &mut steps);
             steps
         }
 
@@ -350,9 +368,9 @@ mod tests {
     use Step::{Again, Begin, GiveUp};
 
     #[test]
-    fn different_slots_do_not_wait_for_each_other() {
+    fn different_slots_and_keyspaces_do_not_wait_for_each_other() {
         let mut pipeline = Pipeline::default();
-        assert!(pipeline.ask(write(A), HERE) && pipeline.ask(read(B), HERE) && pipeline.ask(write(Slot(3)), HERE));
+        assert!(pipeline.ask(write(A), HERE) && pipeline.ask(read(B), HERE) && pipeline.ask(write(ELSEWHERE_A), HERE));
         for place in [2, 0, 1] {
             assert_eq!(pipeline.done(place), []);
         }
@@ -381,7 +399,7 @@ mod tests {
         assert!(pipeline.ask(write(A), HERE) && !pipeline.ask(write(A), ELSEWHERE));
         assert_eq!(pipeline.answer(0, true, ELSEWHERE), [Begin(1)]);
         assert!(pipeline.ask(write(A), ELSEWHERE));
-        assert!(!pipeline.ask(Concern::Write { slot: A, large: true }, ELSEWHERE), "a large one travels apart");
+        assert!(!pipeline.ask(Concern::Write { spot: A, large: true }, ELSEWHERE), "a large one travels apart");
         assert_eq!(
             (pipeline.answer(1, true, ELSEWHERE), pipeline.answer(2, true, ELSEWHERE)),
             (vec![], vec![Begin(3)])
@@ -423,6 +441,20 @@ mod tests {
         assert_eq!(pipeline.answer(4, false, HERE), [], "refused: it did nothing");
         assert_eq!(pipeline.come_back(3, A), [Again(A, vec![3])]);
         assert_eq!((pipeline.wake(A), pipeline.done(3)), (vec![], vec![]));
+        assert!(pipeline.is_empty());
+    }
+
+    /// The same slot twice: what is done in one keyspace overtakes nothing of the other.
+    #[test]
+    fn what_comes_back_in_one_keyspace_is_no_matter_to_another() {
+        let mut pipeline = Pipeline::default();
+        assert!(pipeline.ask(write(A), HERE) && pipeline.ask(write(ELSEWHERE_A), HERE));
+        assert!(!pipeline.ask(read(A), HERE) && !pipeline.ask(read(ELSEWHERE_A), HERE));
+        assert_eq!(pipeline.done(1), [Begin(3)]);
+        assert_eq!(pipeline.come_back(0, A), [Again(A, vec![0])]);
+        assert!(pipeline.ask(read(ELSEWHERE_A), HERE));
+        assert_eq!((pipeline.done(3), pipeline.done(4), pipeline.wake(A)), (vec![], vec![], vec![]));
+        assert_eq!((pipeline.done(0), pipeline.done(2)), (vec![Begin(2)], vec![]));
         assert!(pipeline.is_empty());
     }
 

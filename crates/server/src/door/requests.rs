@@ -9,7 +9,8 @@ use tokio::sync::oneshot;
 use values::{Command, Reply, Spread};
 
 use super::Connection;
-use super::order::Concern;
+use super::keyspace::Chosen;
+use super::order::{Concern, Spot};
 
 /// A request of so many bytes may hop apart from others: see `link`, which counts all of the frame.
 const LARGE: usize = crate::link::LARGE_HOP / 2;
@@ -17,6 +18,7 @@ const LARGE: usize = crate::link::LARGE_HOP / 2;
 /// What a client asked, at its place in the client's queue.
 pub(crate) struct Asked {
     pub(crate) place: u64,
+    pub(crate) keyspace: Chosen,
     pub(crate) what: What,
     /// Some: it was asked before.
     pub(crate) until: Option<Instant>,
@@ -30,14 +32,16 @@ pub(crate) enum What {
     Wide(Command),
 }
 
-impl What {
+impl Asked {
     pub(crate) fn concern(&self) -> Concern {
-        match self {
-            Self::One(command) => concern_of(command),
-            Self::Spread(_) | Self::Wide(_) => Concern::All,
+        match &self.what {
+            What::One(command) => concern_of(self.keyspace, command),
+            What::Spread(_) | What::Wide(_) => Concern::All,
         }
     }
+}
 
+impl What {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::One(command) | Self::Wide(command) => bytes_of(command),
@@ -46,10 +50,10 @@ impl What {
     }
 }
 
-pub(crate) fn concern_of(command: &Command) -> Concern {
-    match command.slot() {
-        Ok(slot) if command.is_write() => Concern::Write { slot, large: bytes_of(command) >= LARGE },
-        Ok(slot) => Concern::Read(slot),
+pub(crate) fn concern_of(keyspace: Chosen, command: &Command) -> Concern {
+    match command.slot().map(|slot| Spot { keyspace, slot }) {
+        Ok(spot) if command.is_write() => Concern::Write { spot, large: bytes_of(command) >= LARGE },
+        Ok(spot) => Concern::Read(spot),
         Err(_) => Concern::All,
     }
 }
@@ -61,6 +65,7 @@ fn bytes_of(command: &Command) -> usize {
 
 pub(crate) struct Request {
     pub(crate) asker: Asker,
+    pub(crate) keyspace: Chosen,
     pub(crate) command: Command,
     pub(crate) door: Door,
     /// Nobody asks for it again after that.
@@ -126,7 +131,13 @@ mod tests {
     fn request() -> Request {
         let (answer, _) = oneshot::channel();
         let command = Command::get(Bytes::from_static(b"k"));
-        Request { asker: Asker::Task(answer), command, door: Door::Any, until: Instant::ZERO }
+        Request {
+            asker: Asker::Task(answer),
+            keyspace: Chosen::Default,
+            command,
+            door: Door::Any,
+            until: Instant::ZERO,
+        }
     }
 
     #[test]
@@ -142,7 +153,8 @@ mod tests {
     #[test]
     fn many_empty_words_are_a_large_request() {
         let mut words = vec![Bytes::from_static(b"RPUSH"), Bytes::from_static(b"k")];
-        let concern = |words: &[Bytes]| concern_of(&Command::parse(words).expect("it has a key and an element"));
+        let parse = |words: &[Bytes]| Command::parse(words).expect("it has a key and an element");
+        let concern = |words: &[Bytes]| concern_of(Chosen::Default, &parse(words));
         words.push(Bytes::new());
         assert!(matches!(concern(&words), Concern::Write { large: false, .. }));
         words.resize(LARGE, Bytes::new());

@@ -11,6 +11,7 @@ use values::{Command, Reply};
 
 use super::connection::Replies;
 use super::info::{self, REDIS_VERSION};
+use super::keyspace::{self, Chosen};
 use super::talk::{self, arguments};
 use super::{Connection, clients, cluster};
 use crate::addresses::Addresses;
@@ -44,6 +45,7 @@ pub(super) fn answer(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
             connection.protocol.set(Protocol::Resp2);
             connection.name.borrow_mut().clear();
             connection.replies.set(Replies::On);
+            connection.keyspace.set(Chosen::Default);
             Reply::Simple(Bytes::from_static(b"RESET"))
         }
         "readonly" | "readwrite" if connection.door == Door::Any => {
@@ -52,7 +54,7 @@ pub(super) fn answer(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
         "readonly" | "readwrite" => Reply::Ok,
         "asking" => Reply::Ok,
         "time" => time(),
-        "wait" => wait(driver, words),
+        "wait" => wait(driver, connection.keyspace.get(), words),
         "info" => {
             let wanted: Vec<String> = words.iter().map(|w| String::from_utf8_lossy(w).to_lowercase()).collect();
             Reply::Verbatim(info::info(driver, connection.door, &wanted).into())
@@ -75,7 +77,7 @@ pub(super) fn answer(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
             Some(_) => Reply::Ok,
             None => Reply::error("ERR syntax error"),
         },
-        "client|info" => Reply::Verbatim(clients::describe(connection).into()),
+        "client|info" => Reply::Verbatim(clients::describe(driver, connection).into()),
         "client|reply" => match words[0].to_ascii_uppercase().as_slice() {
             b"ON" => {
                 connection.replies.set(Replies::On);
@@ -93,10 +95,7 @@ pub(super) fn answer(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
             }
             _ => Reply::error("ERR syntax error"),
         },
-        "client|keyspace" => match &*words[0] {
-            b"default" => Reply::Ok,
-            _ => Reply::error("ERR no such keyspace, or none that clients can use yet: there is 'default'"),
-        },
+        "client|keyspace" => keyspace(driver, connection, words),
         "config|get" => config_get(driver, connection.door, words),
         "config|set" | "config|rewrite" => Reply::error(
             "ERR settings are given when a node starts: flags, environment or its file. See 'godwit serve --help'",
@@ -108,6 +107,21 @@ pub(super) fn answer(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
         }
         _ => talk::unknown(command),
     })
+}
+
+fn keyspace(driver: &Driver, connection: &Connection, words: &[Bytes]) -> Reply {
+    let lane = driver.lane.borrow();
+    match words {
+        [] => connection.keyspace.get().say(lane.blueprint()),
+        [name] => match Chosen::named(name, lane.blueprint()) {
+            Ok(chosen) => {
+                connection.keyspace.set(chosen);
+                Reply::Ok
+            }
+            Err(error) => error,
+        },
+        _ => Reply::error("ERR wrong number of arguments for 'client|keyspace' command"),
+    }
 }
 
 fn hello(connection: &Connection, words: &[Bytes]) -> Reply {
@@ -204,7 +218,7 @@ fn time() -> Reply {
 }
 
 /// Every answered write is on all members already, so there is nothing to wait for.
-fn wait(driver: &Driver, words: &[Bytes]) -> Reply {
+fn wait(driver: &Driver, keyspace: Chosen, words: &[Bytes]) -> Reply {
     match (values::parse_number(&words[0]), values::parse_number(&words[1])) {
         (None, _) => return Reply::error("ERR value is not an integer or out of range"),
         (_, None) => return Reply::error("ERR timeout is not an integer or out of range"),
@@ -212,9 +226,13 @@ fn wait(driver: &Driver, words: &[Bytes]) -> Reply {
         (Some(_), Some(0..)) => {}
     }
     let lane = driver.lane.borrow();
-    let governments = lane.blueprint().buckets.values().filter_map(|bucket| bucket.government());
+    let keyspace = match keyspace.among(lane.blueprint()) {
+        Ok(keyspace) => keyspace,
+        Err(error) => return error,
+    };
+    let governments = lane.blueprint().buckets_of(keyspace).filter_map(|bucket| bucket.government());
     let fewest = governments.map(|g| g.secondaries.len()).min().unwrap_or(0);
-    Reply::Number(fewest as i64)
+    Reply::count(fewest)
 }
 
 /// What clients ask for when they start.
@@ -248,7 +266,7 @@ pub(super) fn godwit(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
     let text = |text: String| Reply::Value(text.into());
     let reply = match command.name() {
         "godwit|epoch" => Reply::Number(blueprint.epoch.0 as i64),
-        "godwit|listdb" => Reply::Array(blueprint.keyspaces.values().map(|k| text(k.name.clone())).collect()),
+        "godwit|listdb" => Reply::Array(keyspace::all(blueprint).map(|name| text(name.to_owned())).collect()),
         "godwit|listpeer" => {
             let mut rows = Vec::new();
             for bucket in blueprint.buckets.values() {

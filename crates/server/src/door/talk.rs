@@ -4,11 +4,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use blueprint::NodeId;
+use blueprint::{KeyspaceId, NodeId};
 use bytes::Bytes;
 use node::{Answer, Door};
 use values::{Command, Kind, NoSlot, Reply};
 
+use super::keyspace::{self, Chosen};
 use super::requests::What;
 use super::{Connection, cluster, server, wide};
 use crate::addresses::Addresses;
@@ -45,7 +46,7 @@ fn at_the_door(driver: &Rc<Driver>, connection: &Rc<Connection>, command: Comman
         return driver.hall.ask(driver, connection, What::Wide(command));
     }
     let reply = if name.starts_with("cluster|") {
-        match cluster::answer(driver, &command) {
+        match cluster::answer(driver, connection.keyspace.get(), &command) {
             cluster::Found::Reply(reply) => reply,
             cluster::Found::Ask(command) => return driver.hall.ask(driver, connection, What::Wide(*command)),
         }
@@ -71,17 +72,21 @@ pub(super) fn arguments(command: &Command) -> &[Bytes] {
 }
 
 /// An answer of the machine, as Redis would say it.
-pub(super) fn reply(driver: &Driver, command: &Command, answer: Answer) -> Reply {
+pub(super) fn reply(driver: &Driver, keyspace: Chosen, command: &Command, answer: Answer) -> Reply {
     match answer {
         Answer::Reply(reply) => reply,
         Answer::Moved(node) => moved(driver, command, node),
         Answer::NoReplicas => Reply::error("NOREPLICAS Not enough good replicas to write."),
+        Answer::TryAgain if keyspace == Chosen::Default && driver.hall.default.get() == KeyspaceId::default() => {
+            keyspace::missing(driver.lane.borrow().blueprint())
+        }
         Answer::TryAgain => Reply::error(
             "TRYAGAIN nobody leads this slot right now, and it was certainly not done: ask again; 'godwit why' says what it waits for",
         ),
         Answer::Uncertain => Reply::error(
             "UNCERTAIN the primary changed before it could answer: it may or may not have been done. Read before asking again, or use SERIES",
         ),
+        Answer::NoKeyspace => keyspace::removed(driver.lane.borrow().blueprint()),
     }
 }
 

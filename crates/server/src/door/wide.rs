@@ -9,6 +9,7 @@ use node::Door;
 use tokio::task::spawn_local;
 use values::{Command, Cursor, Reply, Scan, Spread, failed_write};
 
+use super::keyspace::Chosen;
 use super::order::Concern;
 use super::{Connection, clients, cluster, talk};
 use crate::clock;
@@ -25,29 +26,83 @@ pub(super) fn is_wide(name: &str) -> bool {
 }
 
 /// A command about keys of several slots.
-pub(super) fn spread(driver: &Driver, connection: &Rc<Connection>, place: u64, spread: Spread) {
+pub(super) fn spread(driver: &Driver, connection: &Rc<Connection>, place: u64, keyspace: Chosen, spread: Spread) {
     answer_later(driver, connection, place, async move |driver| {
-        let replies = ask_all(&driver, spread.parts().to_vec()).await;
+        let replies = Within { driver, keyspace }.ask_all(spread.parts().to_vec()).await;
         spread.join(&replies)
     });
 }
 
-pub(super) fn ask(driver: &Driver, connection: &Rc<Connection>, place: u64, command: Command) {
+pub(super) fn ask(driver: &Driver, connection: &Rc<Connection>, place: u64, keyspace: Chosen, command: Command) {
     let (me, door) = (connection.id, connection.door);
     answer_later(driver, connection, place, async move |driver| match command.name() {
-        "scan" => scan(&driver, &slots(&driver, door), &command).await,
-        "dbsize" => dbsize(&driver, &slots(&driver, door)).await,
-        "keys" => keys(&driver, &slots(&driver, door), &command.words()[1]).await,
-        "flushall" | "flushdb" => flush(&driver, &slots(&driver, door), &command).await,
-        "randomkey" => random_key(&driver, &slots(&driver, door)).await,
-        "cluster|getkeysinslot" => match cluster::keys_asked(&command) {
-            Ok((slot, count)) => keys_in_slot(&driver, slot, count).await,
-            Err(error) => error,
-        },
         "client|list" => clients::list(&driver, &command).await,
         "client|kill" => clients::kill(&driver, &command, me).await,
-        _ => driver.hall.ask_for(&driver, command).await,
+        _ => {
+            let within = Within { driver, keyspace };
+            within.answer(door, command).await.unwrap_or_else(|error| error)
+        }
     });
+}
+
+/// Whom to ask, and about what.
+struct Within {
+    driver: Rc<Driver>,
+    keyspace: Chosen,
+}
+
+impl Within {
+    async fn answer(&self, door: Door, command: Command) -> Result<Reply, Reply> {
+        let slots = self.slots(door)?;
+        Ok(match command.name() {
+            "scan" => scan(self, &slots, &command).await,
+            "dbsize" => dbsize(self, &slots).await,
+            "keys" => keys(self, &slots, &command.words()[1]).await,
+            "flushall" | "flushdb" => flush(self, &slots, &command).await,
+            "randomkey" => random_key(self, &slots).await,
+            "cluster|getkeysinslot" => {
+                let (slot, count) = cluster::keys_asked(&command)?;
+                keys_in_slot(self, slot, count).await
+            }
+            _ => self.ask(command).await,
+        })
+    }
+
+    /// Which are meant by "all". Clients of Redis Cluster ask every node and put the answers together.
+    fn slots(&self, door: Door) -> Result<SlotSet, Reply> {
+        let lane = self.driver.lane.borrow();
+        let keyspace = self.keyspace.among(lane.blueprint())?;
+        Ok(match door {
+            Door::Any => SlotSet::all(),
+            Door::Cluster => cluster::led(lane.blueprint(), keyspace).remove(&self.driver.me).unwrap_or_default(),
+        })
+    }
+
+    async fn ask(&self, command: Command) -> Reply {
+        self.driver.hall.ask_for(&self.driver, self.keyspace, command).await
+    }
+
+    /// All of them, some at a time, with their answers in order.
+    async fn ask_all(&self, commands: Vec<Command>) -> Vec<Reply> {
+        let mut replies = Vec::with_capacity(commands.len());
+        let mut commands = commands.into_iter();
+        loop {
+            let asked: Vec<_> = commands
+                .by_ref()
+                .take(AT_ONCE)
+                .map(|command| {
+                    let (driver, keyspace) = (Rc::clone(&self.driver), self.keyspace);
+                    spawn_local(async move { driver.hall.ask_for(&driver, keyspace, command).await })
+                })
+                .collect();
+            if asked.is_empty() {
+                return replies;
+            }
+            for task in asked {
+                replies.push(task.await.unwrap_or_else(|_| Reply::error("UNCERTAIN the node is stopping")));
+            }
+        }
+    }
 }
 
 fn answer_later(
@@ -66,10 +121,10 @@ fn answer_later(
 }
 
 /// So many keys of one slot, or all if there are fewer.
-async fn keys_in_slot(driver: &Rc<Driver>, slot: Slot, count: u64) -> Reply {
+async fn keys_in_slot(within: &Within, slot: Slot, count: u64) -> Reply {
     let (mut place, mut found) = (0, Vec::new());
     while (found.len() as u64) < count {
-        let reply = driver.hall.ask_for(driver, Command::scan_slot(slot, place, count, None, None)).await;
+        let reply = within.ask(Command::scan_slot(slot, place, count, None, None)).await;
         if reply.is_error() {
             return reply;
         }
@@ -84,42 +139,12 @@ async fn keys_in_slot(driver: &Rc<Driver>, slot: Slot, count: u64) -> Reply {
     Reply::Array(found)
 }
 
-/// All of them, some at a time, with their answers in order.
-async fn ask_all(driver: &Rc<Driver>, commands: Vec<Command>) -> Vec<Reply> {
-    let mut replies = Vec::with_capacity(commands.len());
-    let mut commands = commands.into_iter();
-    loop {
-        let asked: Vec<_> = commands
-            .by_ref()
-            .take(AT_ONCE)
-            .map(|command| {
-                let driver = Rc::clone(driver);
-                spawn_local(async move { driver.hall.ask_for(&driver, command).await })
-            })
-            .collect();
-        if asked.is_empty() {
-            return replies;
-        }
-        for task in asked {
-            replies.push(task.await.unwrap_or_else(|_| Reply::error("UNCERTAIN the node is stopping")));
-        }
-    }
-}
-
 fn first_error(replies: &[Reply]) -> Option<Reply> {
     replies.iter().find(|reply| reply.is_error()).cloned()
 }
 
-/// Which are meant by "all". Clients of Redis Cluster ask every node and put the answers together.
-fn slots(driver: &Driver, door: Door) -> SlotSet {
-    match door {
-        Door::Any => SlotSet::all(),
-        Door::Cluster => cluster::led(driver.lane.borrow().blueprint()).remove(&driver.me).unwrap_or_default(),
-    }
-}
-
-async fn counts(driver: &Rc<Driver>, slots: &SlotSet) -> Result<Vec<(Slot, i64)>, Reply> {
-    let replies = ask_all(driver, slots.iter().map(Command::count_slot).collect()).await;
+async fn counts(within: &Within, slots: &SlotSet) -> Result<Vec<(Slot, i64)>, Reply> {
+    let replies = within.ask_all(slots.iter().map(Command::count_slot).collect()).await;
     match first_error(&replies) {
         Some(error) => Err(error),
         None => Ok(slots
@@ -129,39 +154,39 @@ async fn counts(driver: &Rc<Driver>, slots: &SlotSet) -> Result<Vec<(Slot, i64)>
     }
 }
 
-async fn dbsize(driver: &Rc<Driver>, slots: &SlotSet) -> Reply {
-    match counts(driver, slots).await {
+async fn dbsize(within: &Within, slots: &SlotSet) -> Reply {
+    match counts(within, slots).await {
         Ok(counts) => Reply::Number(counts.iter().map(|(_, count)| count).sum()),
         Err(error) => error,
     }
 }
 
-async fn flush(driver: &Rc<Driver>, slots: &SlotSet, command: &Command) -> Reply {
+async fn flush(within: &Within, slots: &SlotSet, command: &Command) -> Reply {
     match talk::arguments(command) {
         [] => {}
         [how] if how.eq_ignore_ascii_case(b"SYNC") || how.eq_ignore_ascii_case(b"ASYNC") => {}
         _ => return Reply::error("ERR syntax error"),
     }
-    if driver.hall.refusing.get() {
+    if within.driver.hall.refusing.get() {
         return talk::disk_full();
     }
-    let counts = match counts(driver, slots).await {
+    let counts = match counts(within, slots).await {
         Ok(counts) => counts,
         Err(error) => return error,
     };
     let full = counts.into_iter().filter(|(_, count)| *count > 0).map(|(slot, _)| Command::flush_slot(slot));
-    let replies = ask_all(driver, full.collect()).await;
+    let replies = within.ask_all(full.collect()).await;
     failed_write(&replies).unwrap_or(Reply::Ok)
 }
 
-async fn keys(driver: &Rc<Driver>, slots: &SlotSet, pattern: &Bytes) -> Reply {
+async fn keys(within: &Within, slots: &SlotSet, pattern: &Bytes) -> Reply {
     let commands = slots.iter().map(|slot| Command::keys_of_slot(slot, pattern.clone())).collect();
-    let replies = ask_all(driver, commands).await;
+    let replies = within.ask_all(commands).await;
     first_error(&replies).unwrap_or_else(|| Reply::Array(replies.into_iter().flat_map(items).collect()))
 }
 
-async fn random_key(driver: &Rc<Driver>, slots: &SlotSet) -> Reply {
-    let counts = match counts(driver, slots).await {
+async fn random_key(within: &Within, slots: &SlotSet) -> Reply {
+    let counts = match counts(within, slots).await {
         Ok(counts) => counts,
         Err(error) => return error,
     };
@@ -176,13 +201,13 @@ async fn random_key(driver: &Rc<Driver>, slots: &SlotSet) -> Reply {
         here
     });
     match chosen {
-        Some((slot, _)) => driver.hall.ask_for(driver, Command::random_of_slot(slot, chance as u64)).await,
+        Some((slot, _)) => within.ask(Command::random_of_slot(slot, chance as u64)).await,
         None => Reply::Nil,
     }
 }
 
 /// Slot by slot, several at a time where they are empty.
-async fn scan(driver: &Rc<Driver>, slots: &SlotSet, command: &Command) -> Reply {
+async fn scan(within: &Within, slots: &SlotSet, command: &Command) -> Reply {
     let scan = match Scan::parse(command) {
         Ok(scan) => scan,
         Err(error) => return error,
@@ -194,7 +219,7 @@ async fn scan(driver: &Rc<Driver>, slots: &SlotSet, command: &Command) -> Reply 
         let asked = &ahead[passed..ahead.len().min(passed + width)];
         let place_in = |slot: Slot| if slot == scan.cursor.slot { scan.cursor.place } else { 0 };
         let commands = asked.iter().map(|slot| scan.within(*slot, place_in(*slot), scan.count)).collect();
-        let replies = ask_all(driver, commands).await;
+        let replies = within.ask_all(commands).await;
         if let Some(error) = first_error(&replies) {
             return error;
         }

@@ -77,7 +77,7 @@ pub(crate) const ROWS: &[Row] = rows! {
     (309, "flushall", -1, WRITE | KEYSPACE | DANGEROUS, NONE, Server, "1.0.0", Door, "Removes all keys."),
     (310, "flushdb", -1, WRITE | KEYSPACE | DANGEROUS, NONE, Server, "1.0.0", Door, "Removes all keys."),
     (311, "randomkey", 1, READONLY | KEYSPACE, NONE, Generic, "1.0.0", Door, "One key, by chance."),
-    (312, "client|keyspace", 3, OWN | CONNECTION, NONE, Connection, "0.1.0", Door, "Works in another keyspace."),
+    (312, "client|keyspace", -2, OWN | CONNECTION, NONE, Connection, "0.1.0", Door, "Works in another keyspace."),
     (313, "client|setinfo", 4, OWN | CONNECTION, NONE, Connection, "7.2.0", Door, "Says which library this is."),
     (314, "client|no-evict", 3, RULES | CONNECTION, NONE, Connection, "7.0.0", Door, "Whether it may be closed to save memory."),
     (315, "client|no-touch", 3, OWN | CONNECTION, NONE, Connection, "7.2.0", Door, "Whether its reads count as use."),
