@@ -37,7 +37,11 @@ impl Alone {
         let (journal, _) = Journal::open(data.path(), options, &mut |_| {}).expect("an empty directory");
         let (journal, (post, letters, _desk)) = (Arc::new(journal), Post::new(1));
         let written = post.clone();
-        journal.start(move |lane, upto| written.input(Station::Lane(lane), Input::Written { upto }));
+        let stored = written.clone();
+        journal.start(
+            move |lane, upto| written.input(Station::Lane(lane), Input::Written { upto }),
+            move |lane, id, tables| stored.input(Station::Lane(lane), Input::Stored { id, tables }),
+        );
         let (mut said, life) = (Vec::new(), Life { number: 1, seed: 7, wall: 0 });
         let (durable, lane) = (LaneDurable::default(), LaneId::ONLY);
         let lane: Lane<Honest> = Lane::recover(ME, lane, Config::default(), durable, life, clock::now(), &mut said);
