@@ -6,6 +6,7 @@ extern crate alloc;
 mod canonical;
 mod clock;
 mod config;
+mod dirty;
 mod disk;
 mod durable;
 mod fill;

@@ -3,7 +3,7 @@
 //! This file has its state, its life cycle and the dispatch of inputs. What a replica does for the primary of the moment is
 //! in `follower.rs`, how it comes to rule in `rule.rs`, what it does while it leads in `leader.rs` and the files beside it.
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
@@ -12,6 +12,7 @@ use bytes::Bytes;
 
 use crate::clock::DataClock;
 use crate::config::Config;
+use crate::dirty::Dirty;
 use crate::disk::{Disk, Save};
 use crate::durable::{Durable, Image, Record};
 use crate::io::{Dropped, Event, Input, Outbox, Output, Refusal, Ticket, View, WriteId};
@@ -49,7 +50,7 @@ pub struct Phaser<C> {
     pub(crate) as_of: SlotMap<Index>,
     /// Slots whose image is taken but not yet safe.
     pub(crate) unsaved: SlotSet,
-    dirty: BTreeSet<Slot>,
+    dirty: Dirty,
     checkpointed: Index,
     /// Splits that were applied and of which someone must still hear.
     pub(crate) splits: Vec<Parted>,
@@ -196,7 +197,7 @@ impl<C: Conduct> Phaser<C> {
             owned,
             as_of,
             unsaved: SlotSet::empty(),
-            dirty: BTreeSet::new(),
+            dirty: Dirty::default(),
             checkpointed: base,
             splits: Vec::new(),
             disk: Disk::new(log.last().index),
@@ -541,7 +542,7 @@ impl<C: Conduct> Phaser<C> {
         self.owned = self.owned.difference(slots);
         self.as_of.remove(slots);
         self.unsaved = self.unsaved.difference(slots);
-        self.dirty.retain(|slot| !slots.contains(*slot));
+        self.dirty.remove(slots);
     }
 
     pub(crate) fn start_over(&mut self, base: Position, clock: u64, owned: SlotSet, out: &mut Outbox) {
@@ -575,7 +576,7 @@ impl<C: Conduct> Phaser<C> {
         if !self.is_checkpoint_due() || ahead || self.disk.is_saving() || !self.is_whole() {
             return;
         }
-        let replaced = core::mem::take(&mut self.dirty).into_iter().collect();
+        let replaced = self.dirty.take();
         let image = Image { as_of: self.applied, covered: self.owned.clone(), replaced, tables: Vec::new() };
         self.checkpointed = self.applied;
         self.disk.store(image, Save::Checkpoint(self.applied), out);

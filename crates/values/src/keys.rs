@@ -3,8 +3,10 @@
 //! They lie in the order of a hash of ours, equal on every member and in every build. So a scan can say where it stopped in one
 //! number and go on there whatever came and went in between, and comparing keys that begin alike costs nothing.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Bound;
+use std::fmt;
+use std::ops::{Bound, Deref};
 
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -29,8 +31,19 @@ pub(crate) struct View<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Name {
     hash: u32,
-    key: Bytes,
+    key: Key,
 }
+
+/// Most keys are short, and lie where they are looked for: to compare one touches no other memory, and to keep one takes none.
+#[derive(Clone)]
+enum Key {
+    Short { length: u8, bytes: [u8; LONGEST_SHORT] },
+    Long(Bytes),
+}
+
+/// As much as fits without making anything larger.
+const LONGEST_SHORT: usize = 23;
+const _: () = assert!(size_of::<Key>() == size_of::<Bytes>());
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Held {
@@ -123,9 +136,8 @@ impl Keys {
                 self.set_expiry(key, expires);
             }
         } else {
-            let name = Name { hash: name.hash, key: own(key) };
-            self.expiries.extend(expires.map(|expires| (expires, name.key.clone())));
-            self.held.insert(name, Held { value, expires });
+            self.expiries.extend(expires.map(|expires| (expires, own(key))));
+            self.held.insert(name.kept(), Held { value, expires });
         }
     }
 
@@ -173,15 +185,15 @@ impl Keys {
         self.expiries.iter().take_while(move |(expires, _)| *expires <= clock).map(|(_, key)| key)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Bytes, &Held)> {
-        self.held.iter().map(|(name, held)| (&name.key, held))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &Held)> {
+        self.held.iter().map(|(name, held)| (&*name.key, held))
     }
 
     /// In the order of scans, from that place on, each with its place.
-    pub(crate) fn iter_from(&self, place: u32) -> impl Iterator<Item = (u32, &Bytes, &Held)> {
-        let from = Name { hash: place, key: Bytes::new() };
+    pub(crate) fn iter_from(&self, place: u32) -> impl Iterator<Item = (u32, &[u8], &Held)> {
+        let from = Name { hash: place, key: Key::of(&Bytes::new()) };
         let range = self.held.range((Bound::Included(from), Bound::Unbounded));
-        range.map(|(name, held)| (name.hash, &name.key, held))
+        range.map(|(name, held)| (name.hash, &*name.key, held))
     }
 }
 
@@ -234,8 +246,71 @@ pub(crate) fn own(bytes: &Bytes) -> Bytes {
 }
 
 impl Name {
+    /// To look for it.
     fn of(key: &Bytes) -> Self {
-        Name { hash: place_of(key), key: key.clone() }
+        Name { hash: place_of(key), key: Key::of(key) }
+    }
+
+    /// To keep it: see [`own`].
+    fn kept(self) -> Self {
+        let Name { hash, key } = self;
+        let key = if let Key::Long(key) = key { Key::Long(own(&key)) } else { key };
+        Name { hash, key }
+    }
+}
+
+impl Key {
+    fn of(key: &Bytes) -> Self {
+        if key.len() > LONGEST_SHORT {
+            return Key::Long(key.clone());
+        }
+        let mut bytes = [0; LONGEST_SHORT];
+        bytes[..key.len()].copy_from_slice(key);
+        Key::Short { length: key.len() as u8, bytes }
+    }
+}
+
+impl Deref for Key {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Key::Short { length, bytes } => &bytes[..usize::from(*length)],
+            Key::Long(key) => key,
+        }
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Key {}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (**self).cmp(&**other)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.escape_ascii().to_string())
+    }
+}
+
+impl Serialize for Key {
+    /// As `Bytes` are.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self)
     }
 }
 
@@ -256,7 +331,7 @@ fn place_of(key: &[u8]) -> u32 {
 
 impl Serialize for Keys {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.iter())
+        serializer.collect_map(self.held.iter().map(|(name, held)| (&name.key, held)))
     }
 }
 
@@ -264,12 +339,13 @@ impl<'de> Deserialize<'de> for Keys {
     /// Takes only what `serialize` makes of some keys: in order, none twice.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let held: Vec<(Bytes, Held)> = Vec::deserialize(deserializer)?;
-        let held: Vec<(Name, Held)> = held.into_iter().map(|(key, held)| (Name::of(&key), held)).collect();
+        let held: Vec<(Name, Held)> = held.into_iter().map(|(key, held)| (Name::of(&key).kept(), held)).collect();
         let in_order = held.windows(2).all(|pair| pair[0].0 < pair[1].0);
         if !in_order || !held.iter().all(|(_, held)| held.value.is_sound()) {
             return Err(serde::de::Error::custom("not the encoding of a slot's keys"));
         }
-        let expiries = held.iter().filter_map(|(name, held)| Some((held.expires?, name.key.clone()))).collect();
+        let expiring = |(name, held): &(Name, Held)| Some((held.expires?, Bytes::copy_from_slice(&name.key)));
+        let expiries = held.iter().filter_map(expiring).collect();
         Ok(Keys { held: held.into_iter().collect(), expiries })
     }
 }

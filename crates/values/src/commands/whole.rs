@@ -45,7 +45,7 @@ fn scan(view: &View<'_>, words: &[Bytes]) -> Outcome {
         last = Some(place);
         let wanted = kind.is_empty() || kind.eq_ignore_ascii_case(held.value.type_name().as_bytes());
         if wanted && view.sees(held) && glob::matches(pattern, key) {
-            found.push(key.clone());
+            found.push(Bytes::copy_from_slice(key));
         }
     }
     Ok(scanned(0, found))
@@ -67,12 +67,14 @@ fn flush(keys: &mut Keys, _: Stamp, _: &[Bytes]) -> Outcome {
 
 fn keys(view: &View<'_>, words: &[Bytes]) -> Outcome {
     let seen = view.keys.iter().filter(|(key, held)| view.sees(held) && glob::matches(&words[2], key));
-    Ok(Reply::values(seen.map(|(key, _)| key.clone())))
+    Ok(Reply::values(seen.map(|(key, _)| Bytes::copy_from_slice(key))))
 }
 
 /// The first key at or after a random place, or else the first of all: not quite even, and never slow.
 fn random(view: &View<'_>, words: &[Bytes]) -> Outcome {
     let chance = parse_unsigned(&words[2]).ok_or_else(errors::not_a_number)?;
     let mut around = view.keys.iter_from((chance >> 32) as u32).chain(view.keys.iter_from(0));
-    Ok(around.find(|(_, _, held)| view.sees(held)).map_or(Reply::Nil, |(_, key, _)| Reply::Value(key.clone())))
+    Ok(around
+        .find(|(_, _, held)| view.sees(held))
+        .map_or(Reply::Nil, |(_, key, _)| Reply::Value(Bytes::copy_from_slice(key))))
 }
