@@ -106,6 +106,7 @@ impl<C: Conduct> Desk<C> {
             | Input::Client { .. }
             | Input::Late { .. }
             | Input::Written { .. }
+            | Input::LinkEnded { .. }
             | Input::Wall { .. } => {}
         }
     }

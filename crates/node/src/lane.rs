@@ -65,6 +65,8 @@ pub struct Lane<C> {
     pub(crate) requests: Requests,
     pub(crate) paper: Paper,
     pub(crate) hops: BTreeMap<u64, crate::request::Hopping>,
+    /// When hops whose link has ended are answered, in order: at most one for each time that a link is dialled.
+    pub(crate) stranded: VecDeque<Instant>,
     /// For the other lanes, until the next flush.
     pub(crate) outgoing: BTreeMap<u16, Outgoing>,
     /// Requests that other lanes have and have not answered yet.
@@ -153,6 +155,7 @@ impl<C: Conduct> Lane<C> {
             requests: Requests::default(),
             paper: Paper::default(),
             hops: BTreeMap::new(),
+            stranded: VecDeque::new(),
             outgoing: BTreeMap::new(),
             passed: 0,
             next_ticket: seed >> 1, // an answer meant for an earlier process must not find its number here
@@ -218,6 +221,7 @@ impl<C: Conduct> Lane<C> {
             Input::Mail { from: _, mail } => self.on_mail(now, mail, out),
             Input::Written { upto } => self.on_written(now, upto, out),
             Input::Wall { micros } => self.on_wall(now, micros, out),
+            Input::LinkEnded { to } => self.on_link_ended(now, to),
             Input::Flush => self.on_flush(now, out),
             Input::Wake => self.on_wake(now, out),
             Input::Leave => {} // for the desk
@@ -227,7 +231,7 @@ impl<C: Conduct> Lane<C> {
     pub fn deadline(&self) -> Instant {
         let soonest = self.soonest.get().unwrap_or_else(|| self.find_soonest());
         self.soonest.set(Some(soonest));
-        soonest.min(self.upkeep_at)
+        self.stranded.front().copied().unwrap_or(Instant::NEVER).min(soonest).min(self.upkeep_at)
     }
 
     fn find_soonest(&self) -> Instant {
@@ -487,6 +491,10 @@ impl<C: Conduct> Lane<C> {
         let woken: Vec<BucketId> = self.replicas.iter().filter(|(_, r)| due(r)).map(|(b, _)| *b).collect();
         for bucket in woken {
             self.drive(now, bucket, phaser::Input::Wake, out);
+        }
+        if self.stranded.front().is_some_and(|due| now >= *due) {
+            self.stranded.retain(|due| now < *due);
+            self.expire_hops(now, out);
         }
         if now >= self.upkeep_at {
             self.upkeep_at = now + self.config.upkeep;

@@ -34,6 +34,7 @@ pub(crate) struct Pending {
 /// A request that was passed on and not answered yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Hopping {
+    to: NodeId,
     origin: Origin,
     home: u16,
     writes: bool,
@@ -178,7 +179,7 @@ impl<C: Conduct> Lane<C> {
         let id = HopId { lane: self.lane.number, number: self.next_ticket };
         let Pending { command, hops, home, .. } = pending;
         let until = now + self.config.hop_patience;
-        self.hops.insert(id.number, Hopping { origin, home, writes: command.is_write(), until });
+        self.hops.insert(id.number, Hopping { to: node, origin, home, writes: command.is_write(), until });
         let message = PeerMessage::Hop { id, bucket, hops, command };
         out.push(Output::Send { to: node, message });
     }
@@ -186,6 +187,20 @@ impl<C: Conduct> Lane<C> {
     pub(crate) fn on_hop_answer(&mut self, id: HopId, answer: Answer, out: &mut Vec<Output>) {
         if let Some(Hopping { origin, home, .. }) = self.hops.remove(&id.number) {
             self.answer(home, origin, answer, out);
+        }
+    }
+
+    /// Whoever got these is gone, or will answer over a link of its own, which is as good as here. Were they left to their patience,
+    /// every client of a node that dies would wait that long.
+    pub(crate) fn on_link_ended(&mut self, now: Instant, to: NodeId) {
+        let due = now + self.config.last_answers;
+        let mut stranded = false;
+        for hopping in self.hops.values_mut().filter(|hopping| hopping.to == to) {
+            hopping.until = hopping.until.min(due);
+            stranded = true;
+        }
+        if stranded {
+            self.stranded.push_back(due);
         }
     }
 

@@ -255,8 +255,11 @@ impl Driver {
     }
 
     fn hear_back(&self, from: NodeId, back: &Back) {
-        if let Back::Down { unsent } = back {
-            unsent.iter().for_each(|id| self.step(not_sent(from, *id)));
+        let Back::Down { end, unsent } = back else { return };
+        unsent.iter().for_each(|id| self.step(not_sent(from, *id)));
+        // Whoever dies ends both links. A large request whose link ends alone keeps its patience: most hops went by the other one.
+        if matches!(end, End::Lane(_)) {
+            self.step(Input::LinkEnded { to: from });
         }
     }
 

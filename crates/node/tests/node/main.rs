@@ -1,5 +1,6 @@
 //! One node, machine by machine and without a cluster around it.
 
+mod hops;
 mod lanes;
 mod small;
 mod splits;
