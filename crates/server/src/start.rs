@@ -37,8 +37,9 @@ const SEEDS_PATIENCE: Duration = Duration::from_secs(5);
 const JOIN_PATIENCE: Duration = Duration::from_secs(10);
 /// As many as Redis lets in.
 const MOST_CLIENTS: u64 = 10_000;
-/// Files that are not clients: segments, checkpoints, the meta group's, links, listeners, and what each lane waits by.
-const OTHER_FILES: u64 = 256;
+/// Files that are not clients: segments, checkpoints, the meta group's, links, listeners, and what each lane waits by; and those who
+/// come by HTTP.
+const OTHER_FILES: u64 = 256 + http::Limits::USUAL.connections as u64;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -439,7 +440,7 @@ mod tests {
 
     #[test]
     fn clients_leave_files_for_others() {
-        assert_eq!((most_clients(1024), most_clients(1 << 20), most_clients(100)), (768, 10_000, 1));
+        assert_eq!((most_clients(1024), most_clients(1 << 20), most_clients(100)), (640, 10_000, 1));
     }
 
     #[tokio::test]

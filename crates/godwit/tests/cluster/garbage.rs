@@ -126,6 +126,12 @@ fn nonsense_at_the_doors_of_others() {
     let header = [&b"GET / HTTP/1.1\r\nX: "[..], &vec![b'x'; 2 << 20]].concat();
     let answer = victim.shout(http, &header);
     assert!(answer.is_empty() || answer.contains("431"), "{answer}");
+    // Half a request is not waited for.
+    let mut waiting = victim.connect(http);
+    waiting.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-").expect("it listens");
+    let answer = victim.shout(http, &long[..200]);
+    assert!(answer.contains("408"), "half a body: {answer}");
+    assert_eq!(waiting.read(&mut [0; 8]).expect("hung up on, not forgotten"), 0);
     for seed in 1..20 {
         victim.mumble(http, &noise(10_000, seed));
         victim.mumble(peers, &noise(10_000, seed));
