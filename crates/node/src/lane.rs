@@ -16,7 +16,7 @@ use reactor::{BucketRow, Directory, Ledger, Marks};
 use crate::doubt::Asking;
 use crate::facts;
 use crate::glance::{Glance, Leads};
-use crate::io::{Answer, BatchId, Input, LaneDurable, Lost, Mail, NodeRecord, Origin, Output, PeerMessage, Station};
+use crate::io::{Answer, BatchId, Input, LaneDurable, Lost, Mail, NodeRecord, Output, PeerMessage, Station};
 use crate::node::{Config, Life};
 use crate::pass::Outgoing;
 use crate::react::Reading;
@@ -398,10 +398,7 @@ impl<C: Conduct> Lane<C> {
                     out.push(Output::Event { bucket, event: phaser::Event::Dropped(phaser::Dropped::Malformed) });
                 }
             }
-            PeerMessage::Hop { id, bucket: _, hops, command } => {
-                let pending = self.pending(Origin::Hop { node: from, id }, command, hops);
-                self.route(now, pending, out);
-            }
+            PeerMessage::Hop { id, bucket: _, hops, command } => self.on_hop(now, from, id, hops, command, out),
             PeerMessage::HopAnswer { id, answer } => self.on_hop_answer(id, answer, out),
             // For the desk.
             PeerMessage::Probe { .. }

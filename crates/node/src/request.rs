@@ -61,10 +61,32 @@ impl<C: Conduct> Lane<C> {
         out: &mut Vec<Output>,
     ) {
         let origin = Origin::Client(request);
-        if self.requests.len() + self.hops.len() + self.passed >= self.config.most_requests {
+        if self.is_full() {
             return out.push(Output::Answer { origin, answer: Answer::TryAgain });
         }
         self.route(now, Pending { door, ..self.pending(origin, command, 0) }, out);
+    }
+
+    /// From another node, which believes that this one leads its slot.
+    pub(crate) fn on_hop(
+        &mut self,
+        now: Instant,
+        from: NodeId,
+        id: HopId,
+        hops: u8,
+        command: Command,
+        out: &mut Vec<Output>,
+    ) {
+        let origin = Origin::Hop { node: from, id };
+        if self.is_full() {
+            return out.push(Output::Answer { origin, answer: Answer::TryAgain });
+        }
+        self.route(now, self.pending(origin, command, hops), out);
+    }
+
+    /// It has as many requests, here and with others, as it can look after.
+    fn is_full(&self) -> bool {
+        self.requests.len() + self.hops.len() + self.passed >= self.config.most_requests
     }
 
     /// To whoever leads the slot, as far as this node knows.

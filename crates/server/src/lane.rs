@@ -75,7 +75,7 @@ pub(crate) struct Parts {
 }
 
 /// The thread's whole life.
-pub(crate) fn run(parts: Parts, letters: Letters) {
+pub(crate) fn run(parts: Parts, letters: Letters<Letter>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime of one thread needs nothing but memory");
     let local = LocalSet::new();
@@ -83,7 +83,7 @@ pub(crate) fn run(parts: Parts, letters: Letters) {
 }
 
 impl Driver {
-    async fn live(parts: Parts, mut letters: Letters) {
+    async fn live(parts: Parts, mut letters: Letters<Letter>) {
         let Parts { number, me, cluster, lane, said, journal, post, house } = parts;
         let caller = Caller { node: me, cluster, end: End::Lane(number) };
         let driver = Rc::new_cyclic(|this: &Weak<Self>| Self {
@@ -117,6 +117,7 @@ impl Driver {
         while let Some(letter) = letters.recv().await {
             match letter {
                 Letter::Input(input) => driver.step(input),
+                Letter::Heard { from, message, .. } => driver.step(Input::Peer { from, message }),
                 Letter::Peer { from, stream, rest } => driver.take_peer(from, stream, rest),
                 Letter::Client { stream, door } => match TcpStream::from_std(stream) {
                     Ok(stream) if !driver.stopping.get() => {
@@ -343,8 +344,9 @@ impl Driver {
             let mut buffer = rest;
             loop {
                 loop {
+                    let before = buffer.len();
                     match wire::take::<Frame>(&mut buffer, LONGEST_FRAME) {
-                        Ok(Some(Frame::Message(message))) => driver.hear(from, message),
+                        Ok(Some(Frame::Message(message))) => driver.hear(from, message, before - buffer.len()),
                         Ok(Some(Frame::Call { .. } | Frame::CallAnswer { .. })) => {} // for the desk
                         Ok(None) => break,
                         Err(error) => return tracing::warn!(%from, %error, "a peer was cut off"),
@@ -359,18 +361,17 @@ impl Driver {
         });
     }
 
-    fn hear(&self, from: NodeId, message: PeerMessage) {
+    fn hear(&self, from: NodeId, message: PeerMessage, bytes: usize) {
         if let PeerMessage::Bucket { bucket, .. } = &message
             && self.leaving.get()
             && self.has_no_part(*bucket)
         {
             return;
         }
-        let input = Input::Peer { from, message };
-        let Input::Peer { message, .. } = &input else { return };
-        match message.station(self.post.lanes()) {
-            Station::Lane(lane) if lane == self.number => self.step(input),
-            station => self.post.input(station, input),
+        if message.station(self.post.lanes()) == Station::Lane(self.number) {
+            self.step(Input::Peer { from, message });
+        } else if let Some(refusal) = self.post.pass_on(from, message, bytes) {
+            let _expires_if_lost = self.links.send(from, refusal);
         }
     }
 

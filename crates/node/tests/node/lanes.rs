@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use blueprint::{Blueprint, Command as Proposal, Durability, Epoch, Kind, LaneId, MetaState, NodeId};
+use blueprint::{Blueprint, BucketId, Command as Proposal, Durability, Epoch, Kind, LaneId, MetaState, NodeId};
 use bytes::Bytes;
 use node::{
     Answer, BatchId, Config, HopId, Input, Life, Node, NodeDurable, NodeRecord, Origin, Output, PeerMessage, RequestId,
@@ -210,10 +210,14 @@ fn a_lane_takes_only_so_many_requests() {
         small.left.iter().filter(|(_, o)| matches!(o, Output::Answer { answer: Answer::TryAgain, .. })).count()
     };
     assert_eq!(refused(&small), 2, "those that other lanes have count, too");
+    let (id, hops, bucket) = (HopId { lane: 0, number: 1 }, 1, BucketId(1));
+    let hop = PeerMessage::Hop { id, bucket, hops, command: set(&key) };
+    small.step(Station::Lane(0), Input::Peer { from: NodeId(9), message: hop });
+    assert_eq!(refused(&small), 3, "and so does what hopped here");
     small.flush(Station::Lane(0));
     small.settle();
     small.ask(0, 9, set(&key));
-    assert_eq!(refused(&small), 2, "they were answered");
+    assert_eq!(refused(&small), 3, "they were answered");
 }
 
 /// Its disk cannot say up to where it acted. 1. An old blueprint that somebody pushes is not followed. 2. What a read names, and is not
