@@ -10,7 +10,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
-use blueprint::{BucketId, Durability, Epoch, Honest, Instant, NodeId};
+use blueprint::{Blueprint, BucketId, Durability, Epoch, Honest, Instant, NodeId};
 use bytes::BytesMut;
 use journal::{Journal, Outcome, State};
 use node::{Answered, BatchId, HopId, Input, Lane, Mail, NodeRecord, Origin, Output, PeerMessage, Station};
@@ -364,7 +364,7 @@ impl Driver {
     fn hear(&self, from: NodeId, message: PeerMessage, bytes: usize) {
         if let PeerMessage::Bucket { bucket, .. } = &message
             && self.leaving.get()
-            && self.has_no_part(*bucket)
+            && has_no_part(self.lane.borrow().blueprint(), self.me, *bucket)
         {
             return;
         }
@@ -373,13 +373,6 @@ impl Driver {
         } else if let Some(refusal) = self.post.pass_on(from, message, bytes) {
             let _expires_if_lost = self.links.send(from, refusal);
         }
-    }
-
-    /// A candidate has one: its primary may count on its answers already (R6). So does whoever holds a child that is not registered yet.
-    fn has_no_part(&self, bucket: BucketId) -> bool {
-        let lane = self.lane.borrow();
-        let government = lane.blueprint().buckets.get(&bucket).and_then(|bucket| bucket.government());
-        government.is_some_and(|government| government.named(self.me).is_none())
     }
 
     async fn keep_time(self: Rc<Self>) {
@@ -416,6 +409,12 @@ impl Driver {
     }
 }
 
+/// A candidate has one: its primary may count on its answers already (R6). So does whoever holds a child that is not registered yet.
+fn has_no_part(blueprint: &Blueprint, me: NodeId, bucket: BucketId) -> bool {
+    let government = blueprint.buckets.get(&bucket).and_then(|bucket| bucket.government());
+    government.is_some_and(|government| government.named(me).is_none())
+}
+
 /// What it had promised may be lost: nothing that this process says from here on could be believed.
 fn end_if_failed(state: &State) {
     if let State::Failed { why } = state {
@@ -427,4 +426,33 @@ fn end_if_failed(state: &State) {
 /// A hop that was not sent was certainly not done (R12).
 fn not_sent(to: NodeId, id: HopId) -> Input {
     Input::Peer { from: to, message: PeerMessage::HopAnswer { id, answer: node::Answer::TryAgain } }
+}
+
+#[cfg(test)]
+mod tests {
+    use blueprint::{Change, Command, Kind, Term};
+
+    use super::*;
+
+    #[test]
+    fn who_leaves_answers_for_as_long_as_somebody_may_count_on_it() {
+        let mut blueprint = Blueprint::new();
+        let join = |id| Command::AddNode { id, name: id.to_string(), zone: String::new(), addresses: Vec::new() };
+        let create = Command::CreateKeyspace {
+            name: "default".into(),
+            kind: Kind::Store,
+            replicas: 2,
+            min_in_sync: None,
+            durability: Durability::Disk,
+            placement: vec![vec![NodeId(1), NodeId(2)]],
+        };
+        let change = Change::Enlist { node: NodeId(3) };
+        let enlist = Command::Succeed { bucket: BucketId(1), replaces: Term(1), change };
+        for command in (1..=4).map(|id| join(NodeId(id))).chain([create, enlist]) {
+            blueprint.apply(&command).expect("an empty blueprint takes all of this");
+        }
+        let quiet = |node| has_no_part(&blueprint, NodeId(node), BucketId(1));
+        assert_eq!([1, 2, 3, 4].map(quiet), [false, false, false, true], "primary, secondary, candidate, nobody");
+        assert!(!has_no_part(&blueprint, NodeId(4), BucketId(257)), "a child that is not registered yet");
+    }
 }

@@ -202,21 +202,21 @@ fn ports_that_are_scanned() {
 
 const MAGIC: &[u8] = b"GODWIT1\n";
 /// What nodes of this version speak.
-const PROTOCOL: u8 = 2;
-const DESK: &[u8] = &[0];
-const LANE: &[u8] = &[1, 0];
+pub(crate) const PROTOCOL: u8 = 2;
+pub(crate) const DESK: &[u8] = &[0];
+pub(crate) const LANE: &[u8] = &[1, 0];
 
 /// What a peer says first.
 #[derive(Clone, Copy)]
-struct Hello {
-    protocol: u8,
-    cluster: u128,
-    from: u64,
-    to: u64,
+pub(crate) struct Hello {
+    pub(crate) protocol: u8,
+    pub(crate) cluster: u128,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
 }
 
 impl Hello {
-    fn bytes(self, end: &[u8]) -> Vec<u8> {
+    pub(crate) fn bytes(self, end: &[u8]) -> Vec<u8> {
         let mut body = vec![self.protocol];
         number(&mut body, self.cluster);
         number(&mut body, self.from.into());

@@ -14,4 +14,5 @@ mod namespaces;
 mod newcomers;
 mod pipelines;
 mod settings;
+mod starting;
 mod voters;
