@@ -288,3 +288,116 @@ pub(crate) fn table_bytes(record: &NodeRecord) -> usize {
         NodeRecord::Bucket { .. } | NodeRecord::Epoch { .. } | NodeRecord::Erase { .. } => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use node::NodeDurable;
+    use phaser::Image;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const KINDS: [Kind; 6] = [Kind::Record, Kind::Erase, Kind::Epoch, Kind::Carry, Kind::Census, Kind::Mark];
+
+    fn found() -> Record {
+        let owned = SlotSet::range(Slot(0), Slot(9));
+        let tables = vec![(Slot(3), Bytes::from_static(b"a table"))];
+        let image = Image { as_of: Index(4), covered: owned.clone(), replaced: owned.clone(), tables };
+        let base = Position { term: Term(1), index: Index(4) };
+        Record::Found { me: Member::new(1, 1), promised: Term(2), base, clock: 7, owned, image }
+    }
+
+    fn append() -> Record {
+        let at = |index| Position { term: Term(2), index: Index(index) };
+        let entry = |index, payload| Entry { at: at(index), clock: index, seed: 3, payload };
+        let command = Payload::Command { slot: Slot(3), body: Bytes::from_static(b"SET a b") };
+        let split = Payload::Split { child: BucketId(257), slots: SlotSet::range(Slot(1), Slot(2)) };
+        let entries = vec![entry(5, Payload::Reign), entry(6, command), entry(7, split)];
+        Record::Append { previous: Position { term: Term(1), index: Index(4) }, entries }
+    }
+
+    /// One payload of every kind, as this program writes them.
+    fn payloads() -> Vec<(Kind, Vec<u8>)> {
+        let bucket = BucketId(1);
+        let of = |record| NodeRecord::Bucket { bucket, record };
+        let at = Position { term: Term(2), index: Index(6) };
+        let cut = Record::Cut { base: at, clock: 6, owned: SlotSet::range(Slot(0), Slot(4)) };
+        let save = Image { as_of: Index(6), covered: SlotSet::range(Slot(0), Slot(9)), ..Image::default() };
+        let begin = Record::StartOver { base: at, clock: 9, owned: SlotSet::range(Slot(3), Slot(5)) };
+        let mut encoded = Encoded::default();
+        let mut durable = Durable::found(&found()).expect("that is what a Found record makes");
+        durable.absorb(&append());
+        for record in [found(), append(), Record::Commit(at), Record::Promise(Term(3)), cut, Record::Save(save), begin]
+        {
+            encoded.push(&of(record));
+        }
+        encoded.push(&NodeRecord::Epoch { lane: LaneId { number: 1, of: 2 }, epoch: Epoch(5) });
+        encoded.push(&NodeRecord::Erase { bucket });
+        encoded.push_carry(bucket, &durable);
+        let lost = Lost { incarnation: blueprint::Incarnation(1), origin: at };
+        let census = Census {
+            oldest: 1,
+            epochs: BTreeMap::from([(1, Epoch(5))]),
+            buckets: vec![Resident { bucket, last: 9, identity: lost }],
+            lost: BTreeMap::from([(BucketId(2), lost)]),
+            uneasy: BTreeSet::from([bucket]),
+            ..Census::default()
+        };
+        let written = encoded.items.iter().map(|item| (item.kind, encoded.bytes[item.start..item.end].to_vec()));
+        written
+            .chain([(Kind::Census, postcard::to_allocvec(&census).expect("an encoding")), (Kind::Mark, vec![])])
+            .collect()
+    }
+
+    /// What is read counts for something, and can be gone on from.
+    fn take_in(content: Content) {
+        let mut node = NodeDurable::default();
+        node.absorb(&NodeRecord::Bucket { bucket: BucketId(1), record: found() });
+        match content {
+            Content::Record(record) => node.absorb(&record),
+            Content::Carry(bucket, durable) => drop(node.replicas.insert(bucket, *durable)),
+            Content::Census(_) | Content::Mark => {}
+        }
+        node.absorb(&NodeRecord::Bucket { bucket: BucketId(1), record: append() });
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for (kind, payload) in payloads() {
+            take_in(Content::decode(kind, BucketId(1), &payload).unwrap_or_else(|| panic!("a {kind:?}")));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+
+        /// A checksum says that these are the bytes that were written, not that whoever wrote them was right.
+        #[test]
+        fn any_payload_is_read_or_refused(kind in 0..KINDS.len(), payload in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Some(content) = Content::decode(KINDS[kind], BucketId(1), &payload) {
+                take_in(content);
+            }
+        }
+
+        #[test]
+        fn any_payload_that_is_nearly_right_is_read_or_refused(
+            which in any::<prop::sample::Index>(),
+            kind in prop::option::weighted(0.1, 0..KINDS.len()),
+            wounds in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+            cut in prop::option::weighted(0.2, any::<prop::sample::Index>()),
+        ) {
+            let all = payloads();
+            let (was, mut payload) = all[which.index(all.len())].clone();
+            for (at, value) in wounds.into_iter().filter(|_| !payload.is_empty()).collect::<Vec<_>>() {
+                let at = at.index(payload.len());
+                payload[at] = value;
+            }
+            if let Some(cut) = cut {
+                payload.truncate(cut.index(payload.len() + 1));
+            }
+            if let Some(content) = Content::decode(kind.map_or(was, |kind| KINDS[kind]), BucketId(1), &payload) {
+                take_in(content);
+            }
+        }
+    }
+}

@@ -5,7 +5,7 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
-use blueprint::{Epoch, Honest, Instant, MetaState, decode_meta, encode_meta};
+use blueprint::{Epoch, FormatError, Honest, Instant, MetaState, decode_meta, encode_meta};
 use openraft::storage::RaftStateMachine;
 use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder, Snapshot, StorageIOError};
 use redb::{ReadableDatabase, ReadableTable};
@@ -77,7 +77,10 @@ impl Machine {
     pub(crate) async fn load(store: Store, known: Arc<Known>) -> Result<Self, Fault> {
         let mut at = Snapshotter { store, state: Arc::default(), applied: None, membership: Membership::default() };
         if let Some((meta, bytes)) = at.read().await? {
-            at.state = Arc::new(decode_meta(&bytes).map_err(|error| Fault::Damaged(error.to_string()))?);
+            at.state = Arc::new(decode_meta(&bytes).map_err(|error| match error {
+                FormatError::UnknownVersion { .. } => Fault::OtherRelease(error.to_string()),
+                damage => Fault::Damaged(damage.to_string()),
+            })?);
             at.applied = meta.last_log_id;
             at.membership = meta.last_membership;
             known.advance(&at.state);

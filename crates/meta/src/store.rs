@@ -4,13 +4,14 @@
 //! had happened: openraft stops at the first one. A full disk is none of these (`patient.rs`).
 
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use blueprint::NodeId;
 use redb::backends::FileBackend;
-use redb::{Database, DatabaseError, ReadableDatabase, TableDefinition};
+use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +21,15 @@ use crate::patient::Patient;
 pub(crate) const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
 pub(crate) const RECORDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("records");
 
+/// Raised whenever what one release wrote could be misread by another: entries, records, their names. (Snapshots say theirs themselves.)
+const FORMAT: u16 = 2;
+/// Of files that do not say theirs.
+const FIRST_FORMAT: u16 = 1;
+
 /// What is kept besides the log, each under its name.
 pub(crate) mod record {
+    /// Its value is never anything but two bytes, so that every release can tell.
+    pub(crate) const FORMAT: &str = "format";
     pub(crate) const IDENTITY: &str = "identity";
     pub(crate) const VOTE: &str = "vote";
     pub(crate) const COMMITTED: &str = "committed";
@@ -67,8 +75,13 @@ pub enum OpenError {
     #[error("{} cannot be opened: {source}. Look at the disk and the permissions of the directory", .path.display())]
     Disk { path: PathBuf, source: Box<redb::Error> },
     #[error(
-        "{} holds something that cannot be read ({what}): it is damaged, or was written by another release. If other voters are alive, \
-         start this node with an empty directory", .path.display()
+        "{} was written by another release ({what}). Nothing was changed. Start the release that wrote it, or one that says it can read \
+         it", .path.display()
+    )]
+    OtherRelease { path: PathBuf, what: String },
+    #[error(
+        "{} holds something that cannot be read ({what}): it is damaged. If other voters are alive, start this node with an empty \
+         directory", .path.display()
     )]
     Damaged { path: PathBuf, what: String },
     #[error("the settings of the meta group contradict each other: {0}. Correct them")]
@@ -86,6 +99,8 @@ pub(crate) enum Fault {
     Closed,
     #[error("the disk under the meta group fails: {0}")]
     Disk(Box<redb::Error>),
+    #[error("the file of the meta group was written by another release: {0}")]
+    OtherRelease(String),
     #[error("the file of the meta group is damaged: {0}")]
     Damaged(String),
 }
@@ -116,6 +131,15 @@ impl Store {
         let opened = blocking(move || {
             let database = create(&owned, patience).map_err(|error| match error {
                 DatabaseError::DatabaseAlreadyOpen => OpenError::Locked(owned.clone()),
+                DatabaseError::UpgradeRequired(of) => {
+                    OpenError::OtherRelease { path: owned.clone(), what: format!("by redb in its file format {of}") }
+                }
+                DatabaseError::Storage(redb::StorageError::Corrupted(what)) => {
+                    OpenError::Damaged { path: owned.clone(), what }
+                }
+                DatabaseError::Storage(redb::StorageError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                    OpenError::Damaged { path: owned.clone(), what: error.to_string() }
+                }
                 other => OpenError::Disk { path: owned.clone(), source: Box::new(other.into()) },
             })?;
             make_tables(&database).map_err(|fault| opening(&owned, fault))?;
@@ -233,17 +257,29 @@ fn sync_directory_of(path: &Path) -> std::io::Result<()> {
     std::fs::File::open(directory)?.sync_all()
 }
 
+/// Of a file that has none yet. One that has some says in which format they are; if that is not ours, nothing is changed.
 fn make_tables(database: &Database) -> Result<(), Fault> {
     let change = database.begin_write()?;
-    change.open_table(LOG)?;
-    change.open_table(RECORDS)?;
-    Ok(change.commit()?)
+    let (log, mut records) = (change.open_table(LOG)?, change.open_table(RECORDS)?);
+    if log.is_empty()? && records.is_empty()? {
+        records.insert(record::FORMAT, FORMAT.to_le_bytes().as_slice())?;
+    }
+    let said = records.get(record::FORMAT)?.map(|said| said.value().try_into().map(u16::from_le_bytes));
+    let format = said.unwrap_or(Ok(FIRST_FORMAT));
+    match format.map_err(|_| Fault::Damaged("its format is no number".into()))? {
+        FORMAT => {
+            drop((log, records));
+            Ok(change.commit()?)
+        }
+        other => Err(Fault::OtherRelease(format!("in format {other}; this one reads format {FORMAT}"))),
+    }
 }
 
 fn opening(path: &Path, fault: Fault) -> OpenError {
     let path = path.to_path_buf();
     match fault {
         Fault::Disk(source) => OpenError::Disk { path, source },
+        Fault::OtherRelease(what) => OpenError::OtherRelease { path, what },
         other => OpenError::Damaged { path, what: other.to_string() },
     }
 }

@@ -107,6 +107,7 @@ impl<C: Conduct> Desk<C> {
             | Input::Late { .. }
             | Input::Written { .. }
             | Input::Stored { .. }
+            | Input::LinkEnded { .. }
             | Input::Wall { .. } => {}
         }
     }

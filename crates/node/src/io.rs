@@ -104,6 +104,10 @@ pub enum Input {
     Wall {
         micros: u64,
     },
+    /// The link by which requests hop to that node has ended.
+    LinkEnded {
+        to: NodeId,
+    },
     /// The process is about to end: nobody should give this node another part. For the desk.
     Leave,
     Flush,

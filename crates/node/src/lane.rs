@@ -67,6 +67,8 @@ pub struct Lane<C> {
     pub(crate) requests: Requests,
     pub(crate) paper: Paper,
     pub(crate) hops: BTreeMap<u64, crate::request::Hopping>,
+    /// When hops whose link has ended are answered, in order: at most one for each time that a link is dialled.
+    pub(crate) stranded: VecDeque<Instant>,
     /// For the other lanes, until the next flush.
     pub(crate) outgoing: BTreeMap<u16, Outgoing>,
     /// Requests that other lanes have and have not answered yet.
@@ -158,6 +160,7 @@ impl<C: Conduct> Lane<C> {
             requests: Requests::default(),
             paper: Paper::default(),
             hops: BTreeMap::new(),
+            stranded: VecDeque::new(),
             outgoing: BTreeMap::new(),
             passed: 0,
             next_ticket: seed >> 1, // an answer meant for an earlier process must not find its number here
@@ -234,6 +237,7 @@ impl<C: Conduct> Lane<C> {
                 }
             }
             Input::Wall { micros } => self.on_wall(now, micros, out),
+            Input::LinkEnded { to } => self.on_link_ended(now, to),
             Input::Flush => self.on_flush(now, out),
             Input::Wake => self.on_wake(now, out),
             Input::Leave => {} // for the desk
@@ -243,7 +247,7 @@ impl<C: Conduct> Lane<C> {
     pub fn deadline(&self) -> Instant {
         let soonest = self.soonest.get().unwrap_or_else(|| self.find_soonest());
         self.soonest.set(Some(soonest));
-        soonest.min(self.upkeep_at)
+        self.stranded.front().copied().unwrap_or(Instant::NEVER).min(soonest).min(self.upkeep_at)
     }
 
     fn find_soonest(&self) -> Instant {
@@ -413,7 +417,7 @@ impl<C: Conduct> Lane<C> {
             }
             PeerMessage::Hop { id, keyspace, bucket: _, hops, command } => {
                 let pending = self.pending(Origin::Hop { node: from, id }, keyspace, command);
-                self.route(now, Pending { hops, ..pending }, out);
+                self.on_hop(now, Pending { hops, ..pending }, out);
             }
             PeerMessage::HopAnswer { id, answer } => self.on_hop_answer(id, answer, out),
             // For the desk.
@@ -505,6 +509,10 @@ impl<C: Conduct> Lane<C> {
         let woken: Vec<BucketId> = self.replicas.iter().filter(|(_, r)| due(r)).map(|(b, _)| *b).collect();
         for bucket in woken {
             self.drive(now, bucket, phaser::Input::Wake, out);
+        }
+        if self.stranded.front().is_some_and(|due| now >= *due) {
+            self.stranded.retain(|due| now < *due);
+            self.expire_hops(now, out);
         }
         if now >= self.upkeep_at {
             self.upkeep_at = now + self.config.upkeep;

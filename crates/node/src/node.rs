@@ -30,6 +30,8 @@ pub struct Config {
     pub silence: Duration,
     /// How long a hop may stay unanswered.
     pub hop_patience: Duration,
+    /// And how long once the link that it left by has ended: what was answered before may be here, and not read yet.
+    pub last_answers: Duration,
     /// Requests under way in a lane; beyond this they are refused.
     pub most_requests: usize,
     /// How often a request may be passed on before it is refused: views differ for a moment, not for long.
@@ -48,6 +50,7 @@ impl Default for Config {
             round: Duration::from_millis(250),
             silence: Duration::from_millis(1500),
             hop_patience: Duration::from_millis(2500),
+            last_answers: Duration::from_millis(100),
             most_requests: 65_536,
             most_hops: 4,
             reap_batch: 16,

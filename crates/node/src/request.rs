@@ -32,6 +32,7 @@ pub(crate) struct Pending {
 /// A request that was passed on and not answered yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Hopping {
+    to: NodeId,
     origin: Origin,
     home: u16,
     writes: bool,
@@ -59,10 +60,23 @@ impl<C: Conduct> Lane<C> {
         out: &mut Vec<Output>,
     ) {
         let origin = Origin::Client(request);
-        if self.requests.len() + self.hops.len() + self.passed >= self.config.most_requests {
+        if self.is_full() {
             return out.push(Output::Answer { origin, answer: Answer::TryAgain });
         }
         self.route(now, Pending { door, ..self.pending(origin, keyspace, command) }, out);
+    }
+
+    /// From another node, which believes that this one leads its slot.
+    pub(crate) fn on_hop(&mut self, now: Instant, pending: Pending, out: &mut Vec<Output>) {
+        match pending.origin {
+            Some(origin) if self.is_full() => out.push(Output::Answer { origin, answer: Answer::TryAgain }),
+            _ => self.route(now, pending, out),
+        }
+    }
+
+    /// It has as many requests, here and with others, as it can look after.
+    fn is_full(&self) -> bool {
+        self.requests.len() + self.hops.len() + self.passed >= self.config.most_requests
     }
 
     /// To whoever leads the slot in its keyspace, as far as this node knows.
@@ -185,7 +199,7 @@ impl<C: Conduct> Lane<C> {
         let id = HopId { lane: self.lane.number, number: self.next_ticket };
         let Pending { keyspace, command, hops, home, .. } = pending;
         let until = now + self.config.hop_patience;
-        self.hops.insert(id.number, Hopping { origin, home, writes: command.is_write(), until });
+        self.hops.insert(id.number, Hopping { to: node, origin, home, writes: command.is_write(), until });
         let message = PeerMessage::Hop { id, keyspace, bucket, hops, command };
         out.push(Output::Send { to: node, message });
     }
@@ -193,6 +207,20 @@ impl<C: Conduct> Lane<C> {
     pub(crate) fn on_hop_answer(&mut self, id: HopId, answer: Answer, out: &mut Vec<Output>) {
         if let Some(Hopping { origin, home, .. }) = self.hops.remove(&id.number) {
             self.answer(home, origin, answer, out);
+        }
+    }
+
+    /// Whoever got these is gone, or will answer over a link of its own, which is as good as here. Were they left to their patience,
+    /// every client of a node that dies would wait that long.
+    pub(crate) fn on_link_ended(&mut self, now: Instant, to: NodeId) {
+        let due = now + self.config.last_answers;
+        let mut stranded = false;
+        for hopping in self.hops.values_mut().filter(|hopping| hopping.to == to) {
+            hopping.until = hopping.until.min(due);
+            stranded = true;
+        }
+        if stranded {
+            self.stranded.push_back(due);
         }
     }
 

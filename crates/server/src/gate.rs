@@ -107,3 +107,42 @@ async fn read_greeting(stream: &mut TcpStream) -> io::Result<(Hello, BytesMut)> 
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::link::{Caller, dial};
+
+    /// What is said to a lane before that runs would lie there unread: its greeting is not answered until then. A desk's is.
+    #[tokio::test]
+    async fn who_dials_for_a_lane_is_welcome_when_that_runs() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("bound").to_string();
+        let (run_lanes, lanes_run) = watch::channel(false);
+        let host = Host { node: NodeId(1), cluster: 7 };
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.expect("it listens");
+                tokio::spawn(receive(stream, host, lanes_run.clone()));
+            }
+        });
+        let call = async |end| {
+            let caller = Caller { node: NodeId(2), cluster: 7, end };
+            dial(caller, Some(NodeId(1)), &address).await.map(|(_, welcome)| welcome)
+        };
+        let welcome = Welcome::Come { node: NodeId(1), cluster: 7 };
+        let mut lane = std::pin::pin!(call(End::Lane(0)));
+        for _ in 0..10 {
+            tokio::select! {
+                biased;
+                answer = &mut lane => panic!("nobody is there yet: {answer:?}"),
+                answer = call(End::Desk) => assert_eq!(answer.expect("a desk is always there"), welcome),
+            }
+        }
+        run_lanes.send_replace(true);
+        assert_eq!(lane.await.expect("it runs"), welcome);
+        assert_eq!(call(End::Bulk(0)).await.expect("it runs"), welcome);
+    }
+}

@@ -10,7 +10,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
-use blueprint::{BucketId, Durability, Epoch, Honest, Instant, NodeId};
+use blueprint::{Blueprint, BucketId, Durability, Epoch, Honest, Instant, NodeId};
 use bytes::BytesMut;
 use journal::{Journal, Outcome, State};
 use node::{Answered, BatchId, HopId, Input, Lane, Mail, NodeRecord, Origin, Output, PeerMessage, Station};
@@ -75,7 +75,7 @@ pub(crate) struct Parts {
 }
 
 /// The thread's whole life.
-pub(crate) fn run(parts: Parts, letters: Letters) {
+pub(crate) fn run(parts: Parts, letters: Letters<Letter>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime of one thread needs nothing but memory");
     let local = LocalSet::new();
@@ -83,7 +83,7 @@ pub(crate) fn run(parts: Parts, letters: Letters) {
 }
 
 impl Driver {
-    pub(crate) async fn live(parts: Parts, mut letters: Letters) {
+    pub(crate) async fn live(parts: Parts, mut letters: Letters<Letter>) {
         let Parts { number, me, cluster, lane, said, journal, post, house } = parts;
         let caller = Caller { node: me, cluster, end: End::Lane(number) };
         let driver = Rc::new_cyclic(|this: &Weak<Self>| Self {
@@ -117,6 +117,7 @@ impl Driver {
         while let Some(letter) = letters.recv().await {
             match letter {
                 Letter::Input(input) => driver.step(input),
+                Letter::Heard { from, message, .. } => driver.step(Input::Peer { from, message }),
                 Letter::Peer { from, stream, rest } => driver.take_peer(from, stream, rest),
                 Letter::Client { stream, door } => match TcpStream::from_std(stream) {
                     Ok(stream) if !driver.stopping.get() => {
@@ -257,8 +258,11 @@ impl Driver {
     }
 
     fn hear_back(&self, from: NodeId, back: &Back) {
-        if let Back::Down { unsent } = back {
-            unsent.iter().for_each(|id| self.step(not_sent(from, *id)));
+        let Back::Down { end, unsent } = back else { return };
+        unsent.iter().for_each(|id| self.step(not_sent(from, *id)));
+        // Whoever dies ends both links. A large request whose link ends alone keeps its patience: most hops went by the other one.
+        if matches!(end, End::Lane(_)) {
+            self.step(Input::LinkEnded { to: from });
         }
     }
 
@@ -342,8 +346,9 @@ impl Driver {
             let mut buffer = rest;
             loop {
                 loop {
+                    let before = buffer.len();
                     match wire::take::<Frame>(&mut buffer, LONGEST_FRAME) {
-                        Ok(Some(Frame::Message(message))) => driver.hear(from, message),
+                        Ok(Some(Frame::Message(message))) => driver.hear(from, message, before - buffer.len()),
                         Ok(Some(Frame::Call { .. } | Frame::CallAnswer { .. })) => {} // for the desk
                         Ok(None) => break,
                         Err(error) => return tracing::warn!(%from, %error, "a peer was cut off"),
@@ -358,26 +363,18 @@ impl Driver {
         });
     }
 
-    fn hear(&self, from: NodeId, message: PeerMessage) {
+    fn hear(&self, from: NodeId, message: PeerMessage, bytes: usize) {
         if let PeerMessage::Bucket { bucket, .. } = &message
             && self.leaving.get()
-            && self.has_no_part(*bucket)
+            && has_no_part(self.lane.borrow().blueprint(), self.me, *bucket)
         {
             return;
         }
-        let input = Input::Peer { from, message };
-        let Input::Peer { message, .. } = &input else { return };
-        match message.station(self.post.lanes()) {
-            Station::Lane(lane) if lane == self.number => self.step(input),
-            station => self.post.input(station, input),
+        if message.station(self.post.lanes()) == Station::Lane(self.number) {
+            self.step(Input::Peer { from, message });
+        } else if let Some(refusal) = self.post.pass_on(from, message, bytes) {
+            let _expires_if_lost = self.links.send(from, refusal);
         }
-    }
-
-    /// A candidate has one: its primary may count on its answers already (R6). So does whoever holds a child that is not registered yet.
-    fn has_no_part(&self, bucket: BucketId) -> bool {
-        let lane = self.lane.borrow();
-        let government = lane.blueprint().buckets.get(&bucket).and_then(|bucket| bucket.government());
-        government.is_some_and(|government| government.named(self.me).is_none())
     }
 
     async fn keep_time(self: Rc<Self>) {
@@ -414,6 +411,12 @@ impl Driver {
     }
 }
 
+/// A candidate has one: its primary may count on its answers already (R6). So does whoever holds a child that is not registered yet.
+fn has_no_part(blueprint: &Blueprint, me: NodeId, bucket: BucketId) -> bool {
+    let government = blueprint.buckets.get(&bucket).and_then(|bucket| bucket.government());
+    government.is_some_and(|government| government.named(me).is_none())
+}
+
 /// What it had promised may be lost: nothing that this process says from here on could be believed.
 fn end_if_failed(state: &State) {
     if let State::Failed { why } = state {
@@ -425,4 +428,33 @@ fn end_if_failed(state: &State) {
 /// A hop that was not sent was certainly not done (R12).
 fn not_sent(to: NodeId, id: HopId) -> Input {
     Input::Peer { from: to, message: PeerMessage::HopAnswer { id, answer: node::Answer::TryAgain } }
+}
+
+#[cfg(test)]
+mod tests {
+    use blueprint::{Change, Command, Kind, Term};
+
+    use super::*;
+
+    #[test]
+    fn who_leaves_answers_for_as_long_as_somebody_may_count_on_it() {
+        let mut blueprint = Blueprint::new();
+        let join = |id| Command::AddNode { id, name: id.to_string(), zone: String::new(), addresses: Vec::new() };
+        let create = Command::CreateKeyspace {
+            name: "default".into(),
+            kind: Kind::Store,
+            replicas: 2,
+            min_in_sync: None,
+            durability: Durability::Disk,
+            placement: vec![vec![NodeId(1), NodeId(2)]],
+        };
+        let change = Change::Enlist { node: NodeId(3) };
+        let enlist = Command::Succeed { bucket: BucketId(1), replaces: Term(1), change };
+        for command in (1..=4).map(|id| join(NodeId(id))).chain([create, enlist]) {
+            blueprint.apply(&command).expect("an empty blueprint takes all of this");
+        }
+        let quiet = |node| has_no_part(&blueprint, NodeId(node), BucketId(1));
+        assert_eq!([1, 2, 3, 4].map(quiet), [false, false, false, true], "primary, secondary, candidate, nobody");
+        assert!(!has_no_part(&blueprint, NodeId(4), BucketId(257)), "a child that is not registered yet");
+    }
 }

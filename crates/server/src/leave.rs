@@ -35,7 +35,7 @@ pub(crate) async fn leave(driver: &Rc<Driver>, say: &Rc<dyn Fn(String)>) {
         let Ok(state) = driver.meta.read().await else {
             return say("the meta group does not answer: leaving without a hand over".into());
         };
-        let (led, followed) = (led(driver, &state.blueprint), followed(driver, &state.blueprint));
+        let (led, followed) = (led(driver.me, &state.blueprint), followed(driver.me, &state.blueprint));
         let left = led.len() + followed.len();
         if left == 0 {
             return say("everything is handed over".into());
@@ -105,9 +105,9 @@ pub(crate) async fn see_off(house: &House, post: &Post) {
 }
 
 /// Buckets that it leads and somebody else can.
-fn led(driver: &Driver, blueprint: &Blueprint) -> Vec<(BucketId, NodeId)> {
+fn led(me: NodeId, blueprint: &Blueprint) -> Vec<(BucketId, NodeId)> {
     let heir = |bucket: &Bucket| {
-        let government = bucket.government().filter(|g| g.primary.node == driver.me)?;
+        let government = bucket.government().filter(|g| g.primary.node == me)?;
         let mut able = government.secondaries.iter().filter(|m| blueprint.is_present(m.node));
         Some((bucket.id, able.next()?.node))
     };
@@ -115,10 +115,10 @@ fn led(driver: &Driver, blueprint: &Blueprint) -> Vec<(BucketId, NodeId)> {
 }
 
 /// Buckets that would go on without it, and those that it was about to take part in.
-fn followed(driver: &Driver, blueprint: &Blueprint) -> Vec<Command> {
+fn followed(me: NodeId, blueprint: &Blueprint) -> Vec<Command> {
     let dismissal = |bucket: &Bucket| {
         let government = bucket.government()?;
-        let is_me = |member: &&Member| member.node == driver.me;
+        let is_me = |member: &&Member| member.node == me;
         let change = if let Some(candidate) = government.candidates.iter().copied().find(|m| is_me(&m)) {
             Change::Drop { candidate }
         } else {
@@ -129,4 +129,57 @@ fn followed(driver: &Driver, blueprint: &Blueprint) -> Vec<Command> {
         Some(Command::Succeed { bucket: bucket.id, replaces: government.term, change })
     };
     blueprint.buckets.values().filter_map(dismissal).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use blueprint::{Durability, Kind, Term};
+
+    use super::*;
+
+    /// Three nodes with a copy each, of which two are needed, and a fourth one that is about to have one.
+    fn town(min_in_sync: u8) -> Blueprint {
+        let mut blueprint = Blueprint::new();
+        let join = |id| Command::AddNode { id, name: id.to_string(), zone: String::new(), addresses: Vec::new() };
+        let create = Command::CreateKeyspace {
+            name: "default".into(),
+            kind: Kind::Store,
+            replicas: 3,
+            min_in_sync: Some(min_in_sync),
+            durability: Durability::Disk,
+            placement: vec![vec![NodeId(1), NodeId(2), NodeId(3)]],
+        };
+        for command in (1..=4).map(|id| join(NodeId(id))).chain([create]) {
+            blueprint.apply(&command).expect("an empty blueprint takes all of this");
+        }
+        let change = Change::Enlist { node: NodeId(4) };
+        let enlist = Command::Succeed { bucket: BucketId(1), replaces: Term(1), change };
+        blueprint.apply(&enlist).expect("it has no part yet");
+        blueprint
+    }
+
+    #[test]
+    fn who_leaves_hands_over_lets_itself_be_dismissed_and_is_no_candidate_any_more() {
+        let mut blueprint = town(2);
+        let government = blueprint.government(BucketId(1)).expect("just made").clone();
+        let (secondary, candidate) = (government.secondaries[0], government.candidates[0]);
+        let succeed = |change| Command::Succeed { bucket: BucketId(1), replaces: government.term, change };
+        let dismissed = succeed(Change::Dismiss { secondary, fate: Fate::Leaves });
+        let dropped = succeed(Change::Drop { candidate });
+        let (one, two, four) = (NodeId(1), secondary.node, NodeId(4));
+        assert_eq!((led(one, &blueprint), followed(one, &blueprint)), (vec![(BucketId(1), two)], vec![]));
+        assert_eq!((led(two, &blueprint), followed(two, &blueprint)), (vec![], vec![dismissed]));
+        assert_eq!((led(four, &blueprint), followed(four, &blueprint)), (vec![], vec![dropped.clone()]));
+        // Its primary may count on it already: whichever of the two comes first, the bucket is rid of who leaves.
+        blueprint.apply(&dropped).expect("it is a candidate");
+        assert_eq!(followed(four, &blueprint), []);
+        let seat = succeed(Change::Seat { candidate, by: government.primary });
+        assert!(blueprint.apply(&seat).is_err(), "one successor of each term");
+    }
+
+    #[test]
+    fn who_is_needed_stays_a_member() {
+        let blueprint = town(3);
+        assert_eq!(followed(NodeId(2), &blueprint), [], "the others would take no writes without it");
+    }
 }

@@ -76,6 +76,7 @@ pub(crate) enum Back {
     Frame(Frame),
     /// The link is down: what was asked over it is not answered any more. Of these not a byte was sent.
     Down {
+        end: End,
         unsent: Vec<HopId>,
     },
 }
@@ -260,7 +261,7 @@ async fn keep_up(
                 turn(&turns);
                 // What the socket did not take whole is not in there any more.
                 let unsent = std::mem::take(&mut *pipe.waiting.borrow_mut());
-                on_back(to, Back::Down { unsent: hops_among(&unsent) });
+                on_back(to, Back::Down { end: caller.end, unsent: hops_among(&unsent) });
                 ended.map_or_else(|error| error.to_string(), |()| "the other side closed it".to_owned())
             }
             Err(why) => why,

@@ -37,8 +37,9 @@ const SEEDS_PATIENCE: Duration = Duration::from_secs(5);
 const JOIN_PATIENCE: Duration = Duration::from_secs(10);
 /// As many as Redis lets in.
 const MOST_CLIENTS: u64 = 10_000;
-/// Files that are not clients: segments, checkpoints, the meta group's, links, listeners, and what each lane waits by.
-const OTHER_FILES: u64 = 256;
+/// Files that are not clients: segments, checkpoints, the meta group's, links, listeners, and what each lane waits by; and those who
+/// come by HTTP.
+const OTHER_FILES: u64 = 256 + http::Limits::USUAL.connections as u64;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -77,10 +78,14 @@ pub enum ServeError {
 pub fn serve(config: Config, say: impl Fn(String) + 'static) -> Result<(), ServeError> {
     let machines = config.machines().map_err(ServeError::Config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    LocalSet::new().block_on(&runtime, live(config, machines, Rc::new(say)))
+    let ended = LocalSet::new().block_on(&runtime, live(config, machines, Rc::new(say)));
+    // Who is asked to end while it still reads its journal does not read on.
+    runtime.shutdown_background();
+    ended
 }
 
 async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -> Result<(), ServeError> {
+    let mut signals = Signals::listen()?;
     let ports = config.ports;
     let reserve = |port| Reserved::at(format!("{}:{port}", config.listen));
     let (cluster, any) = (reserve(ports.cluster).await?, reserve(ports.any).await?);
@@ -112,11 +117,25 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
         *meta_here.borrow_mut() = Some(meta.clone());
         Ok(meta)
     };
-    let ((journal, recovered), meta) = match data.identity.journal {
-        // Both take a while, and neither needs the other.
-        Some(_) => tokio::try_join!(opening, joining)?,
-        // A node without a disk should not join at all.
-        None => (opening.await?, joining.await?),
+    let starting = async {
+        match data.identity.journal {
+            // Both take a while, and neither needs the other.
+            Some(_) => tokio::try_join!(opening, joining),
+            // A node without a disk should not join at all.
+            None => Ok((opening.await?, joining.await?)),
+        }
+    };
+    let ((journal, recovered), meta) = tokio::select! {
+        started = starting => started?,
+        // Nobody counts on this node yet, and it has promised nothing.
+        _ = signals.next() => {
+            say("asked to end before it had started: there is nothing to hand over".into());
+            let meta = meta_here.borrow_mut().take();
+            if let Some(meta) = meta {
+                meta.shutdown().await;
+            }
+            return Ok(());
+        }
     };
     data.bind(journal.number())?;
     let journal = Arc::new(journal);
@@ -124,8 +143,8 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
     let house =
         Arc::new(House::new(me, data.identity.name.clone(), config.addresses(), most_clients(raise_file_limit())));
     let life = Life { number: data.identity.lives, seed: random()?, wall: clock::wall() };
-    // Until here nobody counts on this node, and it may end at once. Its lanes may lead something before its doors are open.
-    let mut stopped = pin!(until_stopped(Signals::listen()?, &house));
+    // Its lanes may lead something before its doors are open.
+    let mut stopped = pin!(until_stopped(signals, &house));
     let dealt = recovered.deal(config.lanes);
     for ((lane, durable), letters) in LaneId::all(config.lanes).zip(dealt).zip(letters) {
         let (machines, post, house) = (machines.clone(), post.clone(), Arc::clone(&house));
@@ -415,20 +434,23 @@ impl Signals {
     fn listen() -> io::Result<Self> {
         Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
     }
+
+    async fn next(&mut self) -> Haste {
+        tokio::select! {
+            _ = self.term.recv() => Haste::HandOver,
+            _ = self.int.recv() => Haste::AtOnce,
+        }
+    }
 }
 
-async fn until_stopped(Signals { mut term, mut int }: Signals, house: &House) -> Haste {
+async fn until_stopped(mut signals: Signals, house: &House) -> Haste {
     let haste = tokio::select! {
-        _ = term.recv() => Haste::HandOver,
-        _ = int.recv() => Haste::AtOnce,
+        haste = signals.next() => haste,
         () = house.shutdown.notified() => Haste::HandOver,
     };
     // Who is in a hurry says it twice.
     spawn_local(async move {
-        tokio::select! {
-            _ = term.recv() => {}
-            _ = int.recv() => {}
-        }
+        signals.next().await;
         std::process::exit(1);
     });
     haste
@@ -443,7 +465,7 @@ mod tests {
 
     #[test]
     fn clients_leave_files_for_others() {
-        assert_eq!((most_clients(1024), most_clients(1 << 20), most_clients(100)), (768, 10_000, 1));
+        assert_eq!((most_clients(1024), most_clients(1 << 20), most_clients(100)), (640, 10_000, 1));
     }
 
     #[tokio::test]

@@ -1,5 +1,7 @@
 //! Nodes that die, stand still or leave while clients write.
 
+use std::time::{Duration, Instant};
+
 use rustix::process::Signal;
 use server::Status;
 use values::Reply;
@@ -51,6 +53,36 @@ fn a_node_that_stood_still_does_not_answer_from_the_past() {
     load.flow(100, &cluster);
     cluster.until_well();
     load.end();
+}
+
+/// How long a hop may stay unanswered as long as its link is there.
+const HOP_PATIENCE: Duration = Duration::from_millis(2500);
+
+/// The link ends with the node that it led to, and what hopped there is answered: nobody waits until patience runs out.
+#[test]
+fn who_hopped_to_a_node_that_dies_is_told_at_once() {
+    let mut cluster = Cluster::start("hop", &Shape::default());
+    let key = key_of(&cluster, cluster.node(2));
+    let connect = || Client::connect(&cluster.node(1).any()).expect("it runs");
+    let (mut writer, mut reader, mut other) = (connect(), connect(), connect());
+    // It takes what hops to it, and answers nothing.
+    cluster.node(2).signal(Signal::STOP);
+    let asked = Instant::now();
+    writer.send(&["SET", &key, "new"]).expect("it listens");
+    reader.send(&["GET", &key]).expect("it listens");
+    for _ in 0..2 {
+        // Who is answered came after those, so they have hopped.
+        assert_eq!(other.ask(&["PING"]).map(|pong| text_of(&pong)).as_deref(), Some("PONG"));
+    }
+    cluster.kill(2);
+    let written = text_of(&writer.receive().expect("an answer"));
+    let waited = asked.elapsed();
+    assert!(written.starts_with("UNCERTAIN"), "R12: it may have happened: {written}");
+    assert!(waited < HOP_PATIENCE, "after {waited:?}");
+    // A read is asked again until somebody leads, or the door's own patience ends.
+    let read = text_of(&reader.receive().expect("an answer"));
+    assert!(read == "old" || read.starts_with("TRYAGAIN"), "{read}");
+    assert_eq!(text_of(&ask(&cluster, &["GET", &key])), "old", "it lay in the socket of a dead process");
 }
 
 /// It hands over first: nobody who follows `MOVED` has anything to repeat.

@@ -126,6 +126,12 @@ fn nonsense_at_the_doors_of_others() {
     let header = [&b"GET / HTTP/1.1\r\nX: "[..], &vec![b'x'; 2 << 20]].concat();
     let answer = victim.shout(http, &header);
     assert!(answer.is_empty() || answer.contains("431"), "{answer}");
+    // Half a request is not waited for.
+    let mut waiting = victim.connect(http);
+    waiting.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-").expect("it listens");
+    let answer = victim.shout(http, &long[..200]);
+    assert!(answer.contains("408"), "half a body: {answer}");
+    assert_eq!(waiting.read(&mut [0; 8]).expect("hung up on, not forgotten"), 0);
     for seed in 1..20 {
         victim.mumble(http, &noise(10_000, seed));
         victim.mumble(peers, &noise(10_000, seed));
@@ -196,21 +202,21 @@ fn ports_that_are_scanned() {
 
 const MAGIC: &[u8] = b"GODWIT1\n";
 /// What nodes of this version speak.
-const PROTOCOL: u8 = 3;
-const DESK: &[u8] = &[0];
-const LANE: &[u8] = &[1, 0];
+pub(crate) const PROTOCOL: u8 = 3;
+pub(crate) const DESK: &[u8] = &[0];
+pub(crate) const LANE: &[u8] = &[1, 0];
 
 /// What a peer says first.
 #[derive(Clone, Copy)]
-struct Hello {
-    protocol: u8,
-    cluster: u128,
-    from: u64,
-    to: u64,
+pub(crate) struct Hello {
+    pub(crate) protocol: u8,
+    pub(crate) cluster: u128,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
 }
 
 impl Hello {
-    fn bytes(self, end: &[u8]) -> Vec<u8> {
+    pub(crate) fn bytes(self, end: &[u8]) -> Vec<u8> {
         let mut body = vec![self.protocol];
         number(&mut body, self.cluster);
         number(&mut body, self.from.into());

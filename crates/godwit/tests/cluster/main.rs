@@ -15,4 +15,5 @@ mod namespaces;
 mod newcomers;
 mod pipelines;
 mod settings;
+mod starting;
 mod voters;

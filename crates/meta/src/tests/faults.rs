@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::wire::{Answer, Envelope, Request, decode, encode};
 use crate::{Carrier, CarryError, ClusterId, Embedded, Identity, Meta, NewNode, Pending, ProposeError, Settings};
 
-struct Nobody;
+pub(super) struct Nobody;
 
 impl Carrier for Nobody {
     fn call(&self, to: NodeId, _: Bytes) -> Pending<'_, Result<Bytes, CarryError>> {
@@ -17,7 +17,7 @@ impl Carrier for Nobody {
     }
 }
 
-async fn alone(dir: &tempfile::TempDir) -> Embedded {
+pub(super) async fn alone(dir: &tempfile::TempDir) -> Embedded {
     let identity = Identity { cluster: ClusterId(1), me: NodeId(1) };
     let settings = Settings { deadline: Duration::from_millis(300), ..Settings::default() };
     let path = dir.path().join("meta.redb");

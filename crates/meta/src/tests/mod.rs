@@ -1,4 +1,5 @@
 //! What cannot be seen from outside.
 
 mod faults;
+mod files;
 mod storage;

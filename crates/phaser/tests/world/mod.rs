@@ -32,6 +32,8 @@ pub(crate) struct World {
     nodes: BTreeMap<NodeId, Node>,
     replicas: BTreeMap<Actor, Replica>,
     flight: BTreeMap<(Actor, Actor), VecDeque<Envelope>>,
+    /// Under way for longer than what was said after it.
+    delayed: BTreeMap<(Actor, Actor), VecDeque<Envelope>>,
     meta: Meta,
     /// What replicas must hear of once the batch that caused it is over.
     later: VecDeque<(Actor, Input)>,

@@ -7,6 +7,7 @@
 //! | `write n1 a b@2` | writes, of one batch; `@2` is the slot (0 when not said) |
 //! | `read n1 [@2]` | reads are called r1, r2, … in order |
 //! | `deliver [n1->n2 [first\|last\|dup]]` | what is under way on every link, or on one; `dup` delivers the first one and keeps it |
+//! | `delay n1->n2 [first\|last\|dup]`, `arrive n1->n2` | what is under way on a link (`dup`: a copy of the first one) stays behind, and arrives one by one when the script says so |
 //! | `drop n1->n2 [first\|last]`, `drop n3` | what is under way on a link, or to and from a node, is lost |
 //! | `cut n3`, `heal n3` | nothing passes to or from n3 (what is under way waits) |
 //! | `settle [with meta]` | everything is delivered until nobody has anything to say; no time passes |
@@ -62,6 +63,16 @@ impl World {
                 Ok(())
             }
             ("deliver", [on, which @ ..]) => self.deliver_some(link(on)?, which),
+            ("delay", [on, which @ ..]) => {
+                let (link, which) = (link(on)?, self.choose(link(on)?, which)?);
+                self.delayed.entry(link).or_default().extend(which);
+                Ok(())
+            }
+            ("arrive", [on]) => {
+                let oldest = self.delayed.entry(link(on)?).or_default().pop_front();
+                self.deliver(link(on)?, vec![oldest.ok_or("nothing was delayed there")?]);
+                Ok(())
+            }
             ("drop", [on, which @ ..]) => self.drop_some(on, which),
             ("cut", [who]) => self.node(who).map(|node| node.is_cut_off = true),
             ("heal", [who]) => self.node(who).map(|node| node.is_cut_off = false),
@@ -211,16 +222,19 @@ impl World {
         Ok(())
     }
 
+    fn choose(&mut self, link: (Actor, Actor), which: &[&str]) -> Result<Vec<Envelope>, String> {
+        let queue = self.flight.entry(link).or_default();
+        match which {
+            [] => Ok(queue.drain(..).collect()),
+            ["first"] => Ok(queue.pop_front().into_iter().collect()),
+            ["last"] => Ok(queue.pop_back().into_iter().collect()),
+            ["dup"] => Ok(queue.front().cloned().into_iter().collect()),
+            _ => Err("which of them? first, last, dup, or all of them".to_owned()),
+        }
+    }
+
     fn deliver_some(&mut self, link: (Actor, Actor), which: &[&str]) -> Done {
-        let mut queue = self.flight.remove(&link).unwrap_or_default();
-        let chosen: Vec<Envelope> = match which {
-            [] => queue.drain(..).collect(),
-            ["first"] => queue.pop_front().into_iter().collect(),
-            ["last"] => queue.pop_back().into_iter().collect(),
-            ["dup"] => queue.front().cloned().into_iter().collect(),
-            _ => return Err("which of them? first, last, dup, or all of them".to_owned()),
-        };
-        self.flight.insert(link, queue);
+        let chosen = self.choose(link, which)?;
         if chosen.is_empty() {
             self.lines.push(format!("nothing is under way from {} to {}", link.0, link.1));
         } else {

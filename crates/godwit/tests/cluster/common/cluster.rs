@@ -127,7 +127,12 @@ impl Cluster {
     pub(crate) fn start_node(&mut self, number: u16) {
         let first = self.nodes[0].address(300);
         let start = if number == 1 { vec!["--init".to_owned()] } else { vec!["--join".to_owned(), first] };
-        self.nodes[usize::from(number) - 1].start(&start);
+        self.start_node_so(number, &start);
+    }
+
+    /// With these words in place of those that let it join.
+    pub(crate) fn start_node_so(&mut self, number: u16, start: &[String]) {
+        self.nodes[usize::from(number) - 1].start(start);
     }
 
     pub(crate) fn until_up(&self, number: u16) {

@@ -1,15 +1,14 @@
 //! Keyspaces: the same slots several times over, and nothing of one is ever seen in another.
 
-mod small;
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use blueprint::{Blueprint, Command as Proposal, Durability, KeyspaceId, Kind, NodeId};
 use bytes::Bytes;
 use node::{Answer, Door, Input, NodeDurable, Origin, Output, PeerMessage, RequestId, Station};
-use small::{DEFAULT, ME, Small};
 use values::{Command, Reply};
+
+use crate::small::{DEFAULT, ME, Small};
 
 const OTHER: NodeId = NodeId(9);
 const MORE: KeyspaceId = KeyspaceId(2);

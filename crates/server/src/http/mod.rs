@@ -1,5 +1,7 @@
 //! HTTP: for programs and for the command line.
 
+mod connections;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,6 +20,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
+pub(crate) use self::connections::Limits;
 use crate::clock;
 use crate::door::{House, resident_bytes};
 use crate::post::Post;
@@ -149,9 +152,7 @@ pub(crate) async fn serve(listener: TcpListener, office: Office) {
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .with_state(office);
-    if let Err(error) = axum::serve(listener, routes).await {
-        tracing::error!(%error, "HTTP ended");
-    }
+    connections::serve(listener, routes, Limits::USUAL).await;
 }
 
 fn unavailable() -> Response {

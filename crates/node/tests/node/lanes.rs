@@ -1,51 +1,18 @@
 //! One node in several lanes: what travels between them, and what they share.
 
-mod small;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use blueprint::{Blueprint, Command as Proposal, Durability, Epoch, Kind, LaneId, MetaState, NodeId, Slot};
+use blueprint::{Blueprint, BucketId, Command as Proposal, Durability, Epoch, Kind, LaneId, MetaState, NodeId};
 use bytes::Bytes;
 use node::{
     Answer, BatchId, Config, HopId, Input, Life, Node, NodeDurable, NodeRecord, Origin, Output, PeerMessage, RequestId,
     Station,
 };
-use small::{DEFAULT, ME, Small};
 use values::{Command, Reply};
 
-/// One node, four buckets, one copy each: b1 and b3 go to one of two lanes, b2 and b4 to the other.
-fn town() -> Arc<Blueprint> {
-    let mut blueprint = Blueprint::new();
-    let join = |id| Proposal::AddNode { id, name: id.to_string(), zone: String::new(), addresses: Vec::new() };
-    let create = Proposal::CreateKeyspace {
-        name: "default".into(),
-        kind: Kind::Store,
-        replicas: 1,
-        min_in_sync: None,
-        durability: Durability::Disk,
-        placement: vec![vec![ME]; 4],
-    };
-    for command in [join(ME), join(NodeId(9)), create] {
-        blueprint.apply(&command).expect("an empty blueprint takes all of this");
-    }
-    Arc::new(blueprint)
-}
-
-/// A key of that lane, of two.
-fn key_of(lane: u16, blueprint: &Blueprint) -> Bytes {
-    let of_lane = |key: &Bytes| {
-        let slot: Slot = values::slot_of(key);
-        let bucket = blueprint.bucket_of(DEFAULT, slot).expect("all slots have a bucket").id;
-        LaneId::of_bucket(bucket, 2).number == lane
-    };
-    (0..).map(|n| Bytes::from(format!("key-{n}"))).find(of_lane).expect("every lane has keys")
-}
-
-fn set(key: &Bytes) -> Command {
-    Command::set(key.clone(), Bytes::from_static(b"v"), None)
-}
+use crate::small::{DEFAULT, ME, Small, key_of, set, town};
 
 #[test]
 fn requests_for_another_lane_travel_in_one_batch() {
@@ -243,10 +210,14 @@ fn a_lane_takes_only_so_many_requests() {
         small.left.iter().filter(|(_, o)| matches!(o, Output::Answer { answer: Answer::TryAgain, .. })).count()
     };
     assert_eq!(refused(&small), 2, "those that other lanes have count, too");
+    let (id, hops, bucket) = (HopId { lane: 0, number: 1 }, 1, BucketId(1));
+    let hop = PeerMessage::Hop { id, keyspace: DEFAULT, bucket, hops, command: set(&key) };
+    small.step(Station::Lane(0), Input::Peer { from: NodeId(9), message: hop });
+    assert_eq!(refused(&small), 3, "and so does what hopped here");
     small.flush(Station::Lane(0));
     small.settle();
     small.ask(0, 9, set(&key));
-    assert_eq!(refused(&small), 2, "they were answered");
+    assert_eq!(refused(&small), 3, "they were answered");
 }
 
 /// Its disk cannot say up to where it acted. 1. An old blueprint that somebody pushes is not followed. 2. What a read names, and is not

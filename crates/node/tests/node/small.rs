@@ -1,11 +1,14 @@
-//! A node without a driver, for tests.
-#![allow(dead_code, reason = "each test file uses its part")]
+//! One node by itself: its disk answers at once, and its stations run in turn.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
-use blueprint::{Blueprint, Epoch, Honest, Instant, KeyspaceId, NodeId};
-use node::{Config, Door, Input, Life, Mail, Node, NodeDurable, Output, PeerMessage, RequestId, Station};
+use blueprint::{
+    Blueprint, Command as Proposal, Durability, Epoch, Honest, Instant, KeyspaceId, Kind, LaneId, NodeId, Slot,
+};
+use bytes::Bytes;
+use node::{Config, Door, Input, Life, Mail, Node, NodeDurable, NodeRecord, Output, PeerMessage, RequestId, Station};
 use values::Command;
 
 pub(crate) const ME: NodeId = NodeId(1);
@@ -16,6 +19,8 @@ pub(crate) struct Small {
     pub(crate) node: Node<Honest>,
     pub(crate) now: Instant,
     pub(crate) durable: NodeDurable,
+    /// What this life wrote.
+    pub(crate) records: Vec<NodeRecord>,
     pub(crate) mail: VecDeque<(Station, Input)>,
     /// What left the node.
     pub(crate) left: Vec<(Station, Output)>,
@@ -33,7 +38,8 @@ impl Small {
         let mut said = Vec::new();
         let life = Life { number: 1, seed: 7, wall: 0 };
         let node = Node::recover(me, &Config::default(), lanes, durable.clone(), life, now, &mut said);
-        let mut small = Self { node, now, durable, mail: VecDeque::new(), left: Vec::new(), letters: 0 };
+        let (mail, left, records) = (VecDeque::new(), Vec::new(), Vec::new());
+        let mut small = Self { node, now, durable, records, mail, left, letters: 0 };
         for lane in 0..lanes {
             small.mail.push_back((Station::Lane(lane), Input::Wall { micros: 1 }));
         }
@@ -56,6 +62,7 @@ impl Small {
             match output {
                 Output::Write { id, records } => {
                     records.iter().for_each(|record| self.durable.absorb(record));
+                    self.records.extend(records);
                     self.mail.push_back((station, Input::Written { upto: id }));
                 }
                 Output::Store { id, tables, .. } => self.mail.push_back((station, Input::Stored { id, tables })),
@@ -80,6 +87,15 @@ impl Small {
         panic!("it never settles");
     }
 
+    pub(crate) fn pass(&mut self, span: Duration) {
+        self.now = self.now + span;
+        for station in self.node.stations() {
+            self.step(station, Input::Wake);
+            self.flush(station);
+        }
+        self.settle();
+    }
+
     pub(crate) fn push(&mut self, blueprint: &Arc<Blueprint>) {
         let message = PeerMessage::Push(Arc::clone(blueprint));
         self.step(Station::Desk, Input::Peer { from: NodeId(9), message });
@@ -101,4 +117,36 @@ impl Small {
         });
         echoes.collect()
     }
+}
+
+/// One node, four buckets, one copy each: b1 and b3 go to one of two lanes, b2 and b4 to the other.
+pub(crate) fn town() -> Arc<Blueprint> {
+    let mut blueprint = Blueprint::new();
+    let join = |id| Proposal::AddNode { id, name: id.to_string(), zone: String::new(), addresses: Vec::new() };
+    let create = Proposal::CreateKeyspace {
+        name: "default".into(),
+        kind: Kind::Store,
+        replicas: 1,
+        min_in_sync: None,
+        durability: Durability::Disk,
+        placement: vec![vec![ME]; 4],
+    };
+    for command in [join(ME), join(NodeId(9)), create] {
+        blueprint.apply(&command).expect("an empty blueprint takes all of this");
+    }
+    Arc::new(blueprint)
+}
+
+/// A key of that lane, of two.
+pub(crate) fn key_of(lane: u16, blueprint: &Blueprint) -> Bytes {
+    let of_lane = |key: &Bytes| {
+        let slot: Slot = values::slot_of(key);
+        let bucket = blueprint.bucket_of(DEFAULT, slot).expect("all slots have a bucket").id;
+        LaneId::of_bucket(bucket, 2).number == lane
+    };
+    (0..).map(|n| Bytes::from(format!("key-{n}"))).find(of_lane).expect("every lane has keys")
+}
+
+pub(crate) fn set(key: &Bytes) -> Command {
+    Command::set(key.clone(), Bytes::from_static(b"v"), None)
 }

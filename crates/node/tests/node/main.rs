@@ -1,0 +1,7 @@
+//! One node, machine by machine and without a cluster around it.
+
+mod hops;
+mod keyspaces;
+mod lanes;
+mod small;
+mod splits;
