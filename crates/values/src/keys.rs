@@ -145,6 +145,14 @@ impl Keys {
         self.set(key, Value::Text(text), expiry);
     }
 
+    /// The same with a copy of the value, which never expires. Most values take the place of one that is as long.
+    pub(crate) fn set_copy(&mut self, key: &Bytes, text: &Bytes) {
+        let held = self.held.get_mut(&Name::of(key)).filter(|held| held.expires.is_none());
+        if !held.is_some_and(|held| held.value.overwrite(text)) {
+            self.set_text(key, own(text), Expiry::Never);
+        }
+    }
+
     /// Does nothing if there is no such key.
     pub(crate) fn set_expiry(&mut self, key: &Bytes, expires: Option<u64>) {
         let Some(held) = self.held.get_mut(&Name::of(key)) else { return };
@@ -219,6 +227,25 @@ impl Value {
         match self {
             Value::Text(_) => "string",
             Value::List(_) => "list",
+        }
+    }
+
+    /// In the memory of a value that is as long, if nobody else sees that.
+    fn overwrite(&mut self, text: &[u8]) -> bool {
+        let Value::Text(old) = self else { return false };
+        if old.len() != text.len() {
+            return false;
+        }
+        match std::mem::take(old).try_into_mut() {
+            Ok(mut bytes) => {
+                bytes.copy_from_slice(text);
+                *old = bytes.freeze();
+                true
+            }
+            Err(shared) => {
+                *old = shared;
+                false
+            }
         }
     }
 
@@ -347,5 +374,42 @@ impl<'de> Deserialize<'de> for Keys {
         let expiring = |(name, held): &(Name, Held)| Some((held.expires?, Bytes::copy_from_slice(&name.key)));
         let expiries = held.iter().filter_map(expiring).collect();
         Ok(Keys { held: held.into_iter().collect(), expiries })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(keys: &Keys, key: &Bytes) -> Bytes {
+        keys.text(key).expect("a text").expect("it is there").clone()
+    }
+
+    /// Whoever was answered with the old value has the old value.
+    #[test]
+    fn a_value_is_overwritten_only_where_nobody_sees_it() {
+        let (mut keys, key) = (Keys::default(), Bytes::from_static(b"k"));
+        keys.set_copy(&key, &Bytes::from_static(b"one"));
+        let seen = text(&keys, &key);
+        keys.set_copy(&key, &Bytes::from_static(b"two"));
+        assert_eq!((&seen[..], &text(&keys, &key)[..]), (&b"one"[..], &b"two"[..]));
+        let place = text(&keys, &key).as_ptr();
+        keys.set_copy(&key, &Bytes::from_static(b"six"));
+        assert_eq!((text(&keys, &key).as_ptr(), &text(&keys, &key)[..]), (place, &b"six"[..]), "nobody saw it");
+        keys.set_text(&key, Bytes::from_static(b"ten"), Expiry::At(7));
+        keys.set_copy(&key, &Bytes::from_static(b"one"));
+        assert!(keys.get(&key).is_some_and(|held| held.expires().is_none()) && !keys.some_expired(u64::MAX));
+    }
+
+    #[test]
+    fn long_keys_and_short_ones_are_in_the_same_order() {
+        let mut keys = Keys::default();
+        let names: Vec<Bytes> = (0..60).map(|length| Bytes::from(vec![b'x'; length])).collect();
+        names.iter().for_each(|name| keys.set_copy(name, name));
+        assert!(names.iter().all(|name| text(&keys, name) == *name));
+        let places: Vec<u32> = keys.iter_from(0).map(|(place, ..)| place).collect();
+        assert!(places.is_sorted() && places.len() == names.len());
+        let encoded = postcard::to_allocvec(&keys).expect("it has an encoding");
+        assert_eq!(postcard::from_bytes::<Keys>(&encoded), Ok(keys));
     }
 }

@@ -73,7 +73,7 @@ fn mget(view: &View<'_>, words: &[Bytes]) -> Outcome {
 fn set(keys: &mut Keys, stamp: Stamp, words: &[Bytes]) -> Outcome {
     let (key, value) = (&words[1], &words[2]);
     if words.len() == 3 {
-        keys.set_text(key, own(value), Expiry::Never);
+        keys.set_copy(key, value);
         return Ok(Reply::Ok);
     }
     let (mut when, mut answers_old) = (When::Always, false);
