@@ -24,7 +24,7 @@ fn main() {
     let (journal, _) = Journal::open(&data, Options::for_this_machine(), &mut |_| {}).expect("a new journal");
     let (tell, told) = channel();
     let (tell_stored, stored) = channel();
-    let on_stored = move |_, _, tables| tell_stored.send(tables).expect("somebody listens");
+    let on_stored = move |_, _, _, tables| tell_stored.send(tables).expect("somebody listens");
     journal.start(move |_, id| tell.send(id).expect("somebody listens"), on_stored);
     let write = |id: u64, level, records| journal.write(0, BatchId(id), level, records).expect("a healthy disk");
     let owned = SlotSet::all();

@@ -227,7 +227,7 @@ impl TableRef {
     }
 }
 
-/// The tables that a record brings. (Those of a `Save` were stored before: it refers to them.)
+/// The tables that a record brings. (Those of a `Save` or `Take` were stored before: it refers to them.)
 pub(crate) fn tables_of(record: &mut NodeRecord) -> Option<(BucketId, &mut Vec<(Slot, Bytes)>)> {
     match record {
         NodeRecord::Bucket { bucket, record: Record::Found { image, .. } } => Some((*bucket, &mut image.tables)),
@@ -244,7 +244,8 @@ pub(crate) fn may_stay_in_memory(record: &NodeRecord) -> bool {
             ..
         } => true,
         NodeRecord::Bucket {
-            record: Record::Found { .. } | Record::Adopt(_) | Record::Promise(_) | Record::StartOver { .. },
+            record:
+                Record::Found { .. } | Record::Adopt(_) | Record::Promise(_) | Record::StartOver { .. } | Record::Take(_),
             ..
         }
         | NodeRecord::Epoch { .. }
@@ -259,7 +260,7 @@ pub(crate) fn needs_no_writer(record: &NodeRecord) -> bool {
 
 fn about_bytes(record: &NodeRecord) -> usize {
     match record {
-        NodeRecord::Bucket { record: Record::Save(image), .. } => 128 + image.tables.len() * 32,
+        NodeRecord::Bucket { record: Record::Save(image) | Record::Take(image), .. } => 128 + image.tables.len() * 32,
         NodeRecord::Bucket { record: Record::Append { entries, .. }, .. } => {
             32 + entries.iter().map(|entry| entry_bytes(&entry.payload)).sum::<usize>()
         }

@@ -15,14 +15,14 @@ use crate::disk::{Disk, Lock};
 use crate::keeper::Keeper;
 use crate::open::FAILED;
 use crate::pen::Pen;
-use crate::queue::{Batch, Queue, State, Stop, ToStore};
+use crate::queue::{Batch, Queue, Released, State, Stop, ToStore};
 use crate::tables::TableFiles;
 use crate::writer::Writer;
 
 /// Called with a lane and a batch: that one, and all of the lane before it, are written.
 pub(crate) type OnWritten = Box<dyn Fn(u16, BatchId) + Send + Sync>;
 /// Called with a lane, what it wanted stored, and what records are to say of that.
-pub(crate) type OnStored = Box<dyn Fn(u16, StoreId, Vec<(Slot, Bytes)>) + Send + Sync>;
+pub(crate) type OnStored = Box<dyn Fn(u16, StoreId, BucketId, Vec<(Slot, Bytes)>) + Send + Sync>;
 
 #[derive(Debug)]
 pub struct Journal {
@@ -124,7 +124,7 @@ impl Journal {
     pub fn start(
         &self,
         on_written: impl Fn(u16, BatchId) + Send + Sync + 'static,
-        on_stored: impl Fn(u16, StoreId, Vec<(Slot, Bytes)>) + Send + Sync + 'static,
+        on_stored: impl Fn(u16, StoreId, BucketId, Vec<(Slot, Bytes)>) + Send + Sync + 'static,
     ) {
         let mut threads = self.threads.lock().expect("no thread panics while it has this");
         if !matches!(*threads, Threads::NotStarted) {
@@ -157,11 +157,15 @@ impl Journal {
         *threads = Threads::Running(running);
     }
 
-    /// Tables that a record is to refer to: the callback says how, when they are safe. In no order with anything, unless they are
-    /// never referred to: then everything about their bucket that is given before a record that says so (it is erased, founded, or
-    /// begins anew) is forgotten with it.
+    /// Tables that a record is to refer to: the callback says how, when they are safe. They are in no order with what is written. Each
+    /// ends with a record that refers to them, with [`Journal::release`], or with the erasing of their bucket, if that is given later.
     pub fn store(&self, lane: u16, id: StoreId, bucket: BucketId, tables: Vec<(Slot, Bytes)>) {
         self.shared.queue.push_tables(ToStore { lane, id, bucket, tables, turn: 0 });
+    }
+
+    /// No record will refer to these.
+    pub fn release(&self, bucket: BucketId, tables: Vec<(Slot, Bytes)>) {
+        self.shared.queue.release(Released { bucket, tables });
     }
 
     /// Batches of one lane are written in the order in which they are given. Waits when too much is queued (`Options::queue_batches`,
@@ -234,7 +238,7 @@ impl Journal {
     /// Writes what is queued, syncs, and says on disk that this was a clean stop: nothing is in doubt after it, and the directory is
     /// free for others.
     pub fn close(&self) -> Result<(), State> {
-        self.start(|_, _| {}, |_, _, _| {});
+        self.start(|_, _| {}, |_, _, _, _| {});
         self.end(Stop::Cleanly);
         match self.state() {
             State::Stopped => Ok(()),
@@ -351,7 +355,7 @@ mod tests {
     fn a_lane_that_was_about_to_write_is_stopped_by_a_failure() {
         let directory = tempfile::tempdir().expect("a place for it");
         let journal = open(directory.path(), Duration::from_secs(1));
-        journal.start(|_, _| {}, |_, _, _| {});
+        journal.start(|_, _| {}, |_, _, _, _| {});
         journal.write(0, BatchId(1), Durability::Disk, found()).expect("it is taken");
         journal.write(0, BatchId(2), Durability::Memory, commit()).expect("it is taken");
         journal.sync().expect("all is well");

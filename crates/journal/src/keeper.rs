@@ -23,14 +23,16 @@ impl Keeper {
     }
 
     pub(crate) fn run(self) {
-        while let Some(mut wanted) = self.shared.queue.next_tables() {
+        let mut done = 0;
+        while let Some(mut wanted) = self.shared.queue.next_tables(done) {
+            done = wanted.iter().map(ToStore::bytes).sum();
             match self.store(&mut wanted) {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(error) => return self.shared.fail(TABLES, &error),
             }
-            for ToStore { lane, id, tables, .. } in wanted {
-                (self.on_stored)(lane, id, tables);
+            for ToStore { lane, id, bucket, tables, .. } in wanted {
+                (self.on_stored)(lane, id, bucket, tables);
             }
         }
     }

@@ -49,6 +49,19 @@ pub(crate) struct ToStore {
     pub(crate) turn: u64,
 }
 
+impl ToStore {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.tables.iter().map(|(_, table)| table.len() as u64 + 64).sum()
+    }
+}
+
+/// Tables that were stored, and to which no record will refer.
+#[derive(Debug)]
+pub(crate) struct Released {
+    pub(crate) bucket: BucketId,
+    pub(crate) tables: Vec<(Slot, Bytes)>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stop {
     No,
@@ -74,8 +87,13 @@ pub(crate) struct Queue {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     batches: VecDeque<Batch>,
-    /// At most one checkpoint of each bucket, and as many images as a primary sends ahead: bounded by whoever gives them.
+    /// At most one checkpoint of each bucket, and as many images as a primary sends ahead: never more than the tables themselves take.
     to_store: Vec<ToStore>,
+    /// What those take that are queued or being stored.
+    table_bytes: u64,
+    /// They wait for space on the disk, and nobody knows for how long.
+    is_pausing: bool,
+    released: Vec<Released>,
     turns: u64,
     /// Queued or being written.
     bytes: u64,
@@ -92,6 +110,7 @@ pub(crate) struct Waiting {
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) batches: Vec<Batch>,
+    pub(crate) released: Vec<Released>,
     /// Everything must be synced, as often as this was asked for.
     pub(crate) sync: Option<u64>,
     pub(crate) stop: Stop,
@@ -102,6 +121,9 @@ impl Queue {
         let waiting = Waiting {
             batches: VecDeque::new(),
             to_store: Vec::new(),
+            table_bytes: 0,
+            is_pausing: false,
+            released: Vec::new(),
             turns: 0,
             bytes: 0,
             count: 0,
@@ -167,9 +189,14 @@ impl Queue {
         Ok(())
     }
 
-    /// Never waits, and never refuses: once the journal has failed or stopped nobody is told any more.
+    /// Waits while much is to be stored, unless the disk is full. Never refuses: once the journal has failed or stopped nobody is told
+    /// any more.
     pub(crate) fn push_tables(&self, mut tables: ToStore) {
         let mut waiting = self.lock();
+        while waiting.table_bytes >= self.most_bytes && waiting.state == State::Healthy && !waiting.is_pausing {
+            waiting = self.done.wait(waiting).expect("no thread panics while it has this");
+        }
+        waiting.table_bytes += tables.bytes();
         waiting.turns += 1;
         tables.turn = waiting.turns;
         waiting.to_store.push(tables);
@@ -177,9 +204,17 @@ impl Queue {
         self.tables.notify_one();
     }
 
-    /// For whoever stores tables: waits until there are some. None: it is over.
-    pub(crate) fn next_tables(&self) -> Option<Vec<ToStore>> {
+    pub(crate) fn release(&self, released: Released) {
+        self.lock().released.push(released);
+        self.work.notify_one();
+    }
+
+    /// For whoever stores tables: that many bytes are; waits until there are more. None: it is over.
+    pub(crate) fn next_tables(&self, stored: u64) -> Option<Vec<ToStore>> {
         let mut waiting = self.lock();
+        waiting.table_bytes -= stored;
+        waiting.is_pausing = false;
+        self.done.notify_all();
         loop {
             if waiting.stop != Stop::No || matches!(waiting.state, State::Failed { .. } | State::Stopped) {
                 return None;
@@ -193,7 +228,9 @@ impl Queue {
 
     /// The same, when it cannot go on: waits a little. False: it is over.
     pub(crate) fn pause_tables(&self, patience: Duration) -> bool {
-        let waiting = self.lock();
+        let mut waiting = self.lock();
+        waiting.is_pausing = true;
+        self.done.notify_all();
         let waiting = self.tables.wait_timeout(waiting, patience).expect("no thread panics while it has this").0;
         waiting.stop == Stop::No && !matches!(waiting.state, State::Failed { .. } | State::Stopped)
     }
@@ -205,6 +242,7 @@ impl Queue {
         loop {
             let has_work =
                 !waiting.batches.is_empty() || waiting.syncs_wanted > waiting.syncs_done || waiting.stop != Stop::No;
+            let has_work = has_work || !waiting.released.is_empty();
             let left = until.saturating_duration_since(Instant::now());
             if has_work || left.is_zero() {
                 break;
@@ -213,6 +251,7 @@ impl Queue {
         }
         Job {
             batches: waiting.batches.drain(..).collect(),
+            released: std::mem::take(&mut waiting.released),
             sync: (waiting.syncs_wanted > waiting.syncs_done).then_some(waiting.syncs_wanted),
             stop: waiting.stop,
         }

@@ -142,14 +142,14 @@ impl TableFiles {
         }
     }
 
-    /// A record refers to these.
+    /// A record refers to these, or none ever will.
     pub(crate) fn refer(&mut self, bucket: BucketId, tables: &[(Slot, Bytes)]) {
         if let (Some((_, first)), Some(promised)) = (tables.first(), self.promised.get_mut(&bucket)) {
             promised.retain(|(_, other)| other != first);
         }
     }
 
-    /// No record will refer to what was given before that turn: the replica is another one, or begins anew.
+    /// The replica is erased: no record will refer to what was given before that turn.
     pub(crate) fn forget(&mut self, bucket: BucketId, before: u64) {
         if let Some(promised) = self.promised.get_mut(&bucket) {
             promised.retain(|(turn, _)| *turn > before);

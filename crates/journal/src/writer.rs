@@ -17,7 +17,7 @@ use crate::disk::Disk;
 use crate::journal::{OnWritten, Shared};
 use crate::open::FAILED;
 use crate::pen::{Blank, InUse, Pen};
-use crate::queue::{Batch, State, Stop};
+use crate::queue::{Batch, Released, State, Stop};
 use crate::scan::SEGMENT_SUFFIX;
 use crate::tables::{Rewritten, TableFiles};
 
@@ -82,6 +82,7 @@ impl Writer {
                 break self.shared.queue.stopped();
             }
             let result = self.say_what_is_owed().and_then(|()| self.group(&mut job.batches));
+            let result = result.and_then(|()| self.let_go_of(&job.released));
             let result = result.and_then(|()| match (job.stop, job.sync) {
                 (Stop::Cleanly, _) => self.stop(),
                 (_, Some(upto)) => self.sync_and_name().map(|()| self.shared.queue.synced(upto)),
@@ -298,7 +299,7 @@ impl Writer {
     }
 
     fn keep_house(&mut self, batches: &[Batch]) -> Result<(), Trouble> {
-        self.drop_tables(batches)?;
+        self.drop_tables(batches, &[])?;
         while self.is_too_long() && self.free_oldest()? {}
         self.keep_a_blank();
         if self.is_short && self.can_squeeze() {
@@ -386,20 +387,26 @@ impl Writer {
         self.shared.disk.remove(&segment.blank.name).map_err(failed("removing a segment that is not needed"))
     }
 
+    fn let_go_of(&mut self, released: &[Released]) -> Result<(), Trouble> {
+        if released.is_empty() { Ok(()) } else { self.drop_tables(&[], released) }
+    }
+
     /// Files of replicas that are erased go; those that are mostly waste are rewritten.
-    fn drop_tables(&mut self, batches: &[Batch]) -> Result<(), Trouble> {
+    fn drop_tables(&mut self, batches: &[Batch], released: &[Released]) -> Result<(), Trouble> {
         let shared = self.shared.clone();
         let mut tables = shared.tables();
         let mut concerned = BTreeSet::new();
         for (turn, record) in batches.iter().flat_map(|batch| batch.records.iter().map(|record| (batch.turn, record))) {
             match record {
-                NodeRecord::Bucket { bucket, record: Record::Save(image) } => {
+                NodeRecord::Bucket { bucket, record: Record::Save(image) | Record::Take(image) } => {
                     tables.refer(*bucket, &image.tables);
                     concerned.insert(*bucket);
                 }
-                NodeRecord::Erase { bucket }
-                | NodeRecord::Bucket { bucket, record: Record::Found { .. } | Record::StartOver { .. } } => {
+                NodeRecord::Erase { bucket } => {
                     tables.forget(*bucket, turn);
+                    concerned.insert(*bucket);
+                }
+                NodeRecord::Bucket { bucket, record: Record::Found { .. } | Record::StartOver { .. } } => {
                     concerned.insert(*bucket);
                 }
                 NodeRecord::Bucket {
@@ -414,6 +421,10 @@ impl Writer {
                 | NodeRecord::Epoch { .. } => {}
             }
         }
+        for Released { bucket, tables: unwanted } in released {
+            tables.refer(*bucket, unwanted);
+            concerned.insert(*bucket);
+        }
         // What is promised is in the file that is there, and nobody knows yet under which name it will be asked for.
         concerned.retain(|bucket| tables.has(*bucket) && !tables.is_promised(*bucket));
         for bucket in concerned {
@@ -427,7 +438,7 @@ impl Writer {
             if is_gone {
                 tables.remove(bucket).map_err(failed("removing a checkpoint that is not needed"))?;
             }
-            // Nobody else changes references while nothing is promised, so what was copied here stays true.
+            // Nobody else adds references while nothing is promised, so what was copied here stays true.
             if let Some(durable) = wasteful {
                 self.rewrite_tables(&mut tables, bucket, &durable)?;
             }
@@ -442,8 +453,15 @@ impl Writer {
             Err(error) if is_full(&error) => return Ok(()), // the waste stays for now; the next checkpoint tries again
             Err(error) => return Err(Trouble::Failed { what: TABLES, error }),
         };
-        if let Some(durable) = self.shared.pen().ledger.node.replicas.get_mut(&bucket) {
-            durable.tables = tables.into_iter().collect();
+        if let Some(now) = self.shared.pen().ledger.node.replicas.get_mut(&bucket) {
+            for (slot, place) in tables {
+                // A lane may have cut some of them off meanwhile.
+                if let Some(current) =
+                    now.tables.get_mut(&slot).filter(|current| durable.tables.get(&slot) == Some(current))
+                {
+                    *current = place;
+                }
+            }
         }
         self.carry(bucket)?;
         self.sync()?;

@@ -45,13 +45,16 @@ fn main() {
             for output in out.drain(..) {
                 match output {
                     Output::Write { id, .. } => inputs.push_back((station, Input::Written { upto: id })),
-                    Output::Store { id, tables, .. } => inputs.push_back((station, Input::Stored { id, tables })),
+                    Output::Store { id, bucket, tables } => {
+                        inputs.push_back((station, Input::Stored { id, bucket, tables }))
+                    }
                     Output::Mail { to, mail } => inputs.push_back((to, Input::Mail { from: station, mail })),
                     Output::Answer { answer, .. } | Output::Read { answer, .. } => {
                         println!("{answer:?}");
                         asked += 1;
                     }
                     Output::Send { .. }
+                    | Output::Release { .. }
                     | Output::Propose(_)
                     | Output::ReadMeta { .. }
                     | Output::Report(_)

@@ -99,6 +99,7 @@ pub enum Input {
     /// The tables of that `Store` are safe; what records say of them.
     Stored {
         id: StoreId,
+        bucket: BucketId,
         tables: Vec<(Slot, Bytes)>,
     },
     Wall {
@@ -128,6 +129,11 @@ pub enum Output {
     /// go on meanwhile.
     Store {
         id: StoreId,
+        bucket: BucketId,
+        tables: Vec<(Slot, Bytes)>,
+    },
+    /// No record will refer to these, which were stored.
+    Release {
         bucket: BucketId,
         tables: Vec<(Slot, Bytes)>,
     },

@@ -82,8 +82,8 @@ pub struct Lane<C> {
     open: BatchId,
     /// The phasers' writes in each batch.
     writing: VecDeque<(BatchId, BucketId, WriteId)>,
-    /// Whose tables are being stored.
-    storing: BTreeMap<StoreId, (BucketId, phaser::StoreId)>,
+    /// Tables that are being stored, of replicas that are here.
+    storing: BTreeMap<(BucketId, StoreId), phaser::StoreId>,
     next_store: StoreId,
     pub(crate) wall: Option<(u64, Instant)>,
     upkeep_at: Instant,
@@ -231,11 +231,10 @@ impl<C: Conduct> Lane<C> {
             }
             Input::Mail { from: _, mail } => self.on_mail(now, mail, out),
             Input::Written { upto } => self.on_written(now, upto, out),
-            Input::Stored { id, tables } => {
-                if let Some((bucket, id)) = self.storing.remove(&id) {
-                    self.drive(now, bucket, phaser::Input::Stored { id, tables }, out);
-                }
-            }
+            Input::Stored { id, bucket, tables } => match self.storing.remove(&(bucket, id)) {
+                Some(id) => self.drive(now, bucket, phaser::Input::Stored { id, tables }, out),
+                None => out.push(Output::Release { bucket, tables }),
+            },
             Input::Wall { micros } => self.on_wall(now, micros, out),
             Input::LinkEnded { to } => self.on_link_ended(now, to),
             Input::Flush => self.on_flush(now, out),
@@ -353,9 +352,10 @@ impl<C: Conduct> Lane<C> {
             Out::Store { id: store, image } => {
                 self.next_store.0 += 1;
                 let (id, tables) = (self.next_store, replica.tables.encode(&image.replaced));
-                self.storing.insert(id, (bucket, store));
+                self.storing.insert((bucket, id), store);
                 out.push(Output::Store { id, bucket, tables });
             }
+            Out::Release { tables } => out.push(Output::Release { bucket, tables }),
             Out::Apply { entry, ticket } => {
                 let pending = ticket.and_then(|ticket| self.requests.remove(&ticket));
                 let reply = replica.tables.execute::<C>(&entry, pending.as_ref().map(|pending| &pending.command));
@@ -541,7 +541,7 @@ impl<C: Conduct> Lane<C> {
     /// What an erased replica was writing must not count for one that comes after it.
     pub(crate) fn forget_writes(&mut self, bucket: BucketId) {
         self.writing.retain(|(_, b, _)| *b != bucket);
-        self.storing.retain(|_, (b, _)| *b != bucket);
+        self.storing.retain(|(b, _), _| *b != bucket);
         self.forking.retain(|child, parent| *child != bucket && *parent != bucket);
     }
 

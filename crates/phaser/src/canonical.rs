@@ -75,7 +75,7 @@ pub(crate) fn strip_record(record: &mut Record) {
     match record {
         Record::Append { entries, .. } => entries.iter_mut().for_each(strip),
         Record::Found { clock, .. } | Record::StartOver { clock, .. } | Record::Cut { clock, .. } => *clock = 0,
-        Record::Adopt(_) | Record::Promise(_) | Record::Commit(_) | Record::Save(_) => {}
+        Record::Adopt(_) | Record::Promise(_) | Record::Commit(_) | Record::Save(_) | Record::Take(_) => {}
     }
 }
 

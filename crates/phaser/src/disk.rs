@@ -157,16 +157,25 @@ impl Disk {
         self.storing.push_back((id, image, save));
     }
 
-    /// The record that refers to them is written like any other, in its turn.
-    pub(crate) fn on_stored(&mut self, id: StoreId, tables: Vec<(Slot, Bytes)>) {
-        let Some(at) = self.storing.iter().position(|(storing, ..)| *storing == id) else { return };
+    /// The record that refers to them is written like any other, in its turn; unless nobody wants them any more.
+    pub(crate) fn on_stored(&mut self, id: StoreId, tables: Vec<(Slot, Bytes)>, out: &mut Outbox) {
+        let Some(at) = self.storing.iter().position(|(storing, ..)| *storing == id) else {
+            return out.push(Output::Release { tables });
+        };
         let (_, image, save) = self.storing.remove(at).expect("just found");
-        let id = self.push(Record::Save(Image { tables, ..image }));
+        let image = Image { tables, ..image };
+        let id = self.push(match save {
+            Save::Checkpoint(_) => Record::Save(image),
+            Save::Taken { .. } => Record::Take(image),
+        });
         self.saves.push_back((id, save));
     }
 
-    /// Tables of former rules, as of `reign` or later, are not to be referred to any more: the record would stand behind the Reign.
-    pub(crate) fn forget_stores(&mut self, reign: Index) {
+    /// These slots are missing again: their tables are of a former rule, as of `reign` or later. What is being stored of them is not to
+    /// be referred to any more, for the record would stand behind the Reign; and what was written before it fills nothing. (1. An
+    /// image is written; 2. the Reign comes, and it is void; 3. it is taken again, and being stored; 4. the first write is safe. If that
+    /// counted, this replica would say that it is whole, and after a crash it is not.)
+    pub(crate) fn forget_tables(&mut self, reign: Index, former: &SlotSet) {
         self.storing.retain(|(_, image, save)| {
             assert!(
                 image.as_of < reign || *save != Save::Checkpoint(image.as_of),
@@ -174,6 +183,11 @@ impl Disk {
             );
             image.as_of < reign
         });
+        for (_, save) in &mut self.saves {
+            if let Save::Taken { slots, .. } = save {
+                *slots = slots.difference(former);
+            }
+        }
     }
 
     pub(crate) fn is_saving(&self) -> bool {

@@ -27,10 +27,12 @@ pub enum Record {
     Commit(Position),
     /// A candidate begins anew: no slots, no log before `base`.
     StartOver { base: Position, clock: u64, owned: SlotSet },
-    /// Tables as they stood at an index: a checkpoint, or an image that was taken.
+    /// A checkpoint: tables as they stood at an index. What it replaces is still in the log, or in an older one.
     Save(Image),
     /// The log before `base` is no longer needed.
     Cut { base: Position, clock: u64, owned: SlotSet },
+    /// An image that was taken. Nothing here says what it says, and others count on it as soon as it is written.
+    Take(Image),
 }
 
 /// Slots as they stood at `as_of`. Slots of `covered` outside `replaced` have not changed since they were last saved.
@@ -96,7 +98,7 @@ impl Durable {
                 self.as_of.clear();
                 self.tables.clear();
             }
-            Record::Save(image) => self.save(image),
+            Record::Save(image) | Record::Take(image) => self.save(image),
             Record::Cut { base, clock, owned } => self.cut(*base, *clock, owned),
         }
     }

@@ -132,8 +132,8 @@ impl<C: Conduct> Phaser<C> {
     /// No table of an earlier rule rightly stands where a new one begins. One does where every member lost the end of its log (R10, level
     /// `memory`): it came in an image, or was saved, with what is lost.
     fn forget_former_tables(&mut self, reign: Index, out: &mut Outbox) {
-        self.disk.forget_stores(reign);
         let former = self.as_of.where_value(|as_of| *as_of >= reign);
+        self.disk.forget_tables(reign, &former);
         if !former.is_empty() {
             self.as_of.remove(&former);
             self.unsaved = self.unsaved.difference(&former);

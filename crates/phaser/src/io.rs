@@ -104,6 +104,10 @@ pub enum Output {
         id: StoreId,
         image: Image,
     },
+    /// What was stored is of no use any more: no record will refer to it.
+    Release {
+        tables: Vec<(Slot, Bytes)>,
+    },
     /// Execute this entry on its slot's table, and answer `ticket` with the reply.
     Apply {
         entry: Entry,

@@ -231,7 +231,7 @@ impl<C: Conduct> Phaser<C> {
             Input::Retire => self.step_down(now, out),
             Input::ImageSent { to, slots, bytes } => self.on_image_sent(now, to, &slots, bytes),
             Input::Written { upto } => self.on_written(now, upto, out),
-            Input::Stored { id, tables } => self.disk.on_stored(id, tables),
+            Input::Stored { id, tables } => self.disk.on_stored(id, tables, out),
             Input::Wall { micros } => self.clock.observe_wall(micros, now),
             Input::Flush => self.on_flush(now, out),
             Input::Wake => self.on_wake(now, out),
@@ -588,6 +588,7 @@ impl<C: Conduct> Phaser<C> {
                 self.as_of.set(&self.owned, as_of);
                 self.cut(as_of);
             }
+            Save::Taken { slots, .. } if slots.is_empty() => {}
             Save::Taken { slots, from } => {
                 // A later image of the same slot, or starting over, leaves its own mark.
                 self.unsaved = self.unsaved.difference(&slots);

@@ -427,6 +427,7 @@ impl Driven {
             | Output::Forward { .. }
             | Output::Uncertain { .. }
             | Output::Fork(_)
+            | Output::Release { .. }
             | Output::Discard { .. }
             | Output::Install { .. }
             | Output::SendImage { .. }

@@ -222,6 +222,7 @@ impl Driver {
             // A desk has neither disk nor clients.
             Output::Write { .. }
             | Output::Store { .. }
+            | Output::Release { .. }
             | Output::Answer { .. }
             | Output::Read { .. }
             | Output::Erased { .. }

@@ -218,6 +218,7 @@ impl Driver {
             Output::Send { to, message } => self.send(to, message, again),
             Output::Write { id, records } => self.write(id, records, again),
             Output::Store { id, bucket, tables } => self.journal.store(self.number, id, bucket, tables),
+            Output::Release { bucket, tables } => self.journal.release(bucket, tables),
             Output::Answer { origin, answer } => self.answer(origin, answer),
             Output::Read { origin, home, keyspace, command, answer, good_until } => {
                 if now >= good_until {

@@ -163,7 +163,9 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
     let stored = written.clone();
     journal.start(
         move |lane, upto| written.input(Station::Lane(lane), Input::Written { upto }),
-        move |lane, id, tables| stored.input(Station::Lane(lane), Input::Stored { id, tables }),
+        move |lane, id, bucket, tables| {
+            stored.input(Station::Lane(lane), Input::Stored { id, bucket, tables });
+        },
     );
     let desk = Desk::recover(me, config.lanes, machines, life, clock::now());
     let driver = desk::Driver::start(me, desk, Rc::clone(&wires), meta.clone(), post.clone());

@@ -115,7 +115,9 @@ impl Trace {
                     (bucket, format!("-> {to} {}", peer(message)))
                 }
                 Output::Event { bucket, event } => (Some(bucket.0), format!("** {event:?}")),
-                Output::Write { .. } | Output::Store { .. } | Output::Mail { .. } => return,
+                Output::Write { .. } | Output::Store { .. } | Output::Release { .. } | Output::Mail { .. } => {
+                    return;
+                }
                 other => (None, format!("-> {other:?}")),
             };
             self.keep(time, host, bucket, &text);

@@ -74,6 +74,7 @@ impl Traffic {
             Output::Propose(_) | Output::Report(_) | Output::ReadMeta { .. } => (Kind::Meta, None),
             Output::Write { .. }
             | Output::Store { .. }
+            | Output::Release { .. }
             | Output::Mail { .. }
             | Output::Erased { .. }
             | Output::Resumed { .. }

@@ -65,7 +65,7 @@ pub enum Event {
     Deliver { host: usize, life: u32, station: Option<Station>, input: Input },
     Look { host: usize, life: u32, station: Station },
     Synced { host: usize, life: u32, station: Station, batch: BatchId },
-    Stored { host: usize, life: u32, station: Station, id: StoreId, tables: Vec<(Slot, Bytes)> },
+    Stored { host: usize, life: u32, station: Station, id: StoreId, bucket: BucketId, tables: Vec<(Slot, Bytes)> },
     Wake { host: usize, life: u32, station: Station },
     Resume { host: usize, life: u32 },
     Restart { host: usize },
@@ -318,8 +318,10 @@ impl<C: Conduct> World<C> {
             },
             Event::Look { host, life, station } => return self.look(host, life, station),
             Event::Synced { host, life, station, batch } => self.on_synced(host, life, station, batch),
-            Event::Stored { host, life, station, id, tables } => {
-                self.on_stored(Sender { host, life, station }, id, tables);
+            Event::Stored { host, life, station, id, bucket, tables } => {
+                if self.hosts[host].life == life && self.hosts[host].is_up() {
+                    self.deliver(host, life, station, Input::Stored { id, bucket, tables });
+                }
             }
             Event::Wake { host, life, station } => {
                 if self.hosts[host].life == life
@@ -478,7 +480,8 @@ impl<C: Conduct> World<C> {
         match output {
             Output::Send { to, message } => self.send(host, from, to, message),
             Output::Write { id, records } => self.write(sender, id, records),
-            Output::Store { id, bucket: _, tables } => self.store(sender, id, tables),
+            Output::Store { id, bucket, tables } => self.store(sender, id, bucket, tables),
+            Output::Release { .. } => {}
             Output::Answer { origin, answer } => self.answer(host, from, origin, answer),
             Output::Read { origin, home, keyspace, command, answer, good_until } => {
                 // One clock reading after the evaluation: what is no longer good goes back.
@@ -693,19 +696,12 @@ impl<C: Conduct> World<C> {
     }
 
     /// Much later than what is written meanwhile, or soon; those of one bucket in any order.
-    fn store(&mut self, from: Sender, id: StoreId, tables: Vec<(Slot, Bytes)>) {
+    fn store(&mut self, from: Sender, id: StoreId, bucket: BucketId, tables: Vec<(Slot, Bytes)>) {
         let Sender { host, life, station } = from;
         let slow = self.hosts[host].slow_disk_until > self.time;
         let most = self.plan.disk_latency * 8 + if slow { 300 * MILLI } else { 0 };
         let delay = self.rng.range(1, most.max(2));
-        self.after(delay, Event::Stored { host, life, station, id, tables });
-    }
-
-    fn on_stored(&mut self, from: Sender, id: StoreId, tables: Vec<(Slot, Bytes)>) {
-        let Sender { host, life, station } = from;
-        if self.hosts[host].life == life && self.hosts[host].is_up() {
-            self.deliver(host, life, station, Input::Stored { id, tables });
-        }
+        self.after(delay, Event::Stored { host, life, station, id, bucket, tables });
     }
 
     fn on_synced(&mut self, host: usize, life: u32, station: Station, batch: BatchId) {

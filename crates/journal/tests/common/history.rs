@@ -121,7 +121,9 @@ impl Author {
             }
             Wish::Cut => {
                 let base = durable.log.position(durable.commit).expect("what is committed is held");
-                Record::Cut { base, clock: durable.commit.0 * 10, owned: durable.owned.clone() }
+                // Now and then behind a split.
+                let parted = if base.index.0 % 4 == 3 { SlotSet::range(Slot(12), Slot(15)) } else { SlotSet::empty() };
+                Record::Cut { base, clock: durable.commit.0 * 10, owned: durable.owned.difference(&parted) }
             }
             Wish::StartOver => {
                 let base = Position { term: durable.promised, index: Index(last.index.0 + 5) };

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use blueprint::Slot;
+use blueprint::{BucketId, Slot};
 use bytes::Bytes;
 use disk::BadDisk;
 use journal::{Journal, Options, Recovered, State};
@@ -56,7 +56,7 @@ pub fn open(disk: &Arc<BadDisk>, options: Options) -> (Journal, Recovered, Repor
 static STORED: (Mutex<BTreeMap<StoreId, Vec<(Slot, Bytes)>>>, Condvar) = (Mutex::new(BTreeMap::new()), Condvar::new());
 static STORES: AtomicU64 = AtomicU64::new(0);
 
-pub fn on_stored(_lane: u16, id: StoreId, tables: Vec<(Slot, Bytes)>) {
+pub fn on_stored(_lane: u16, id: StoreId, _bucket: BucketId, tables: Vec<(Slot, Bytes)>) {
     STORED.0.lock().unwrap().insert(id, tables);
     STORED.1.notify_all();
 }

@@ -65,7 +65,9 @@ impl Small {
                     self.records.extend(records);
                     self.mail.push_back((station, Input::Written { upto: id }));
                 }
-                Output::Store { id, tables, .. } => self.mail.push_back((station, Input::Stored { id, tables })),
+                Output::Store { id, bucket, tables } => {
+                    self.mail.push_back((station, Input::Stored { id, bucket, tables }))
+                }
                 Output::Mail { to, mail } => {
                     self.letters += usize::from(matches!(mail, Mail::Requests(_) | Mail::Answers(_)));
                     self.mail.push_back((to, Input::Mail { from: station, mail }));

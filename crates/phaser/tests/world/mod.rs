@@ -342,7 +342,8 @@ impl World {
             Output::Propose { term, change } => self.meta.hear_proposal(actor, term, change),
             Output::Register { child, slots, at } => self.meta.hear_register(actor, child, slots, at),
             Output::Ask { nonce } => self.meta.hear_question(actor, nonce),
-            Output::Refuse { .. }
+            Output::Release { .. }
+            | Output::Refuse { .. }
             | Output::Forward { .. }
             | Output::Uncertain { .. }
             | Output::Event(_)

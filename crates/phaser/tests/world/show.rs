@@ -145,6 +145,7 @@ pub(super) fn record(record: &Record, clocks: bool) -> String {
         Record::Commit(at) => format!("commit {at}"),
         Record::StartOver { base, owned, .. } => format!("start over after {base} slots {owned}"),
         Record::Save(i) => format!("save {}", image(i)),
+        Record::Take(i) => format!("take {}", image(i)),
         Record::Cut { base, owned, .. } => format!("cut up to {base} slots {owned}"),
     }
 }
@@ -159,6 +160,7 @@ pub(super) fn output(name: &str, output: &Output, clocks: bool, requests: &[Stri
             let all: Vec<String> = records.iter().map(|r| record(r, clocks)).collect();
             (Kind::Talk, Some(format!("{name} writes {}", all.join("; "))))
         }
+        Output::Release { .. } => (Kind::Talk, Some(format!("{name} has no use for what was stored"))),
         Output::Store { image, .. } => (
             Kind::Talk,
             Some(format!("{name} stores slots {} as of {}, changed {}", image.covered, image.as_of, image.replaced)),

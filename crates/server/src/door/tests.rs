@@ -40,7 +40,9 @@ impl Alone {
         let stored = written.clone();
         journal.start(
             move |lane, upto| written.input(Station::Lane(lane), Input::Written { upto }),
-            move |lane, id, tables| stored.input(Station::Lane(lane), Input::Stored { id, tables }),
+            move |lane, id, bucket, tables| {
+                stored.input(Station::Lane(lane), Input::Stored { id, bucket, tables });
+            },
         );
         let (mut said, life) = (Vec::new(), Life { number: 1, seed: 7, wall: 0 });
         let (durable, lane) = (LaneDurable::default(), LaneId::ONLY);

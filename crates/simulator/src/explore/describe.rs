@@ -177,7 +177,7 @@ fn record(record: &phaser::Record) -> String {
         phaser::Record::Append { entries, .. } => entries_text(entries),
         phaser::Record::Commit(at) => format!("commit {at}"),
         phaser::Record::StartOver { base, .. } => format!("starting over at {base}"),
-        phaser::Record::Save(image) => format!("tables as of {}", image.as_of),
+        phaser::Record::Save(image) | phaser::Record::Take(image) => format!("tables as of {}", image.as_of),
         phaser::Record::Cut { base, .. } => format!("cut at {base}"),
     }
 }

@@ -255,6 +255,7 @@ impl<C: Conduct + Hash> Hands<C> {
                 later.push(Input::Stored { id, tables: encode(&replica.tables, &image.replaced) });
                 later.push(Input::Flush);
             }
+            Output::Release { .. } => {}
             Output::Apply { entry, ticket } => {
                 if let Payload::Command { slot, body } = &entry.payload {
                     replica.tables[usize::from(slot.0)].push(body[0]);
