@@ -281,7 +281,7 @@ impl Pen {
         Some(Newest { journal: self.journal, ordinal: segment.ordinal, synced: self.synced })
     }
 
-    /// A number for a file of tables. The record that refers to it comes next, so it is not given again for another one.
+    /// A number for a file of tables. A bucket gets another file only after a record about it was written, so it is not given again.
     pub(crate) fn generation(&self) -> u64 {
         self.next_sequence
     }
