@@ -138,6 +138,10 @@ impl Disk {
         self.promise <= self.written
     }
 
+    pub(crate) fn has_tables(&self) -> bool {
+        self.batch.iter().any(|record| matches!(record, Record::Save(_) | Record::Take(_)))
+    }
+
     pub(crate) fn has_batch(&self) -> bool {
         !self.batch.is_empty()
     }
