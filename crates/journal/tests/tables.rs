@@ -84,7 +84,7 @@ fn give(journal: &Journal, id: u64, level: Durability, records: &[NodeRecord]) {
 }
 
 /// 1. A file of tables is mostly waste, and is being rewritten. 2. A lane cuts a log behind a split: the tables of the slots that went
-/// with it are gone. 3. The rewrite ends. They must not be back.
+///    with it are gone. 3. The rewrite ends. They must not be back.
 #[test]
 fn a_rewrite_does_not_undo_a_cut() {
     let (staged, journal) = Staged::open();
@@ -120,7 +120,7 @@ fn a_rewrite_does_not_undo_a_cut() {
 }
 
 /// 1. Tables are to be stored, and wait behind others. 2. Their replica begins anew. 3. They are stored, and nobody wants them. They must
-/// not keep their file as it is for ever.
+///    not keep their file as it is for ever.
 #[test]
 fn what_nobody_refers_to_does_not_keep_a_file() {
     let (staged, journal) = Staged::open();

@@ -46,7 +46,7 @@ fn main() {
                 match output {
                     Output::Write { id, .. } => inputs.push_back((station, Input::Written { upto: id })),
                     Output::Store { id, bucket, tables } => {
-                        inputs.push_back((station, Input::Stored { id, bucket, tables }))
+                        inputs.push_back((station, Input::Stored { id, bucket, tables }));
                     }
                     Output::Mail { to, mail } => inputs.push_back((to, Input::Mail { from: station, mail })),
                     Output::Answer { answer, .. } | Output::Read { answer, .. } => {

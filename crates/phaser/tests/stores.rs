@@ -117,7 +117,7 @@ fn present() -> Vec<Entry> {
 }
 
 /// 1. An image as of #5 is taken and written, not yet safe. 2. The Reign at #3 comes: a table of another rule could stand there, so the
-/// image is void. 3. It is taken again, and being stored. 4. The first write is safe. It must not count for the second image.
+///    image is void. 3. It is taken again, and being stored. 4. The first write is safe. It must not count for the second image.
 #[test]
 fn an_image_that_became_void_fills_nothing() {
     let mut candidate = Candidate::new();

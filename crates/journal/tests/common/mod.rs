@@ -53,10 +53,11 @@ pub fn open(disk: &Arc<BadDisk>, options: Options) -> (Journal, Recovered, Repor
 }
 
 /// What journals have stored, by numbers that are used once in all tests.
-static STORED: (Mutex<BTreeMap<StoreId, Vec<(Slot, Bytes)>>>, Condvar) = (Mutex::new(BTreeMap::new()), Condvar::new());
+static STORED: (Mutex<BTreeMap<StoreId, Tables>>, Condvar) = (Mutex::new(BTreeMap::new()), Condvar::new());
+type Tables = Vec<(Slot, Bytes)>;
 static STORES: AtomicU64 = AtomicU64::new(0);
 
-pub fn on_stored(_lane: u16, id: StoreId, _bucket: BucketId, tables: Vec<(Slot, Bytes)>) {
+pub fn on_stored(_lane: u16, id: StoreId, _bucket: BucketId, tables: Tables) {
     STORED.0.lock().unwrap().insert(id, tables);
     STORED.1.notify_all();
 }
@@ -69,7 +70,7 @@ pub fn store(journal: &Journal, lane: u16, record: &NodeRecord) -> Option<StoreI
 }
 
 /// None: the journal has failed.
-pub fn wait_for(journal: &Journal, id: StoreId) -> Option<Vec<(Slot, Bytes)>> {
+pub fn wait_for(journal: &Journal, id: StoreId) -> Option<Tables> {
     let mut stored = STORED.0.lock().unwrap();
     loop {
         if let Some(tables) = stored.remove(&id) {

@@ -66,7 +66,7 @@ impl Small {
                     self.mail.push_back((station, Input::Written { upto: id }));
                 }
                 Output::Store { id, bucket, tables } => {
-                    self.mail.push_back((station, Input::Stored { id, bucket, tables }))
+                    self.mail.push_back((station, Input::Stored { id, bucket, tables }));
                 }
                 Output::Mail { to, mail } => {
                     self.letters += usize::from(matches!(mail, Mail::Requests(_) | Mail::Answers(_)));
