@@ -27,6 +27,9 @@ pub(crate) struct Item {
     pub(crate) end: usize,
 }
 
+/// More than what many clients write in one batch.
+const MOST_KEPT: usize = 4 << 20;
+
 impl Encoded {
     /// With about the room that these take: to grow step by step would copy everything about twice.
     pub(crate) fn with_room_for(records: &[NodeRecord]) -> Self {
@@ -34,8 +37,11 @@ impl Encoded {
         Self { bytes: Vec::with_capacity(bytes), items: Vec::with_capacity(records.len()), growth: 0 }
     }
 
-    /// As new, with the room that it has.
+    /// As new, with the room that it has, unless that was for something unusual.
     pub(crate) fn clear(&mut self) {
+        if self.bytes.capacity() > MOST_KEPT {
+            self.bytes = Vec::new();
+        }
         self.bytes.clear();
         self.items.clear();
         self.growth = 0;
