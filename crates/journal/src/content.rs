@@ -241,27 +241,24 @@ pub(crate) fn tables_of(record: &mut NodeRecord) -> Option<(BucketId, &mut Vec<(
     }
 }
 
-/// May it be reported as written when only the operating system has it? Log entries may, and what says where else they are: no
-/// segment is free before what frees it is synced. What others build on may not.
+/// May it be reported as written when only the operating system has it? Log entries may; what others build on may not.
 pub(crate) fn may_stay_in_memory(record: &NodeRecord) -> bool {
     match record {
-        NodeRecord::Bucket {
-            record: Record::Append { .. } | Record::Commit(_) | Record::Save(_) | Record::Cut { .. },
-            ..
-        } => true,
+        NodeRecord::Bucket { record: Record::Append { .. } | Record::Commit(_), .. } => true,
         NodeRecord::Bucket {
             record:
-                Record::Found { .. } | Record::Adopt(_) | Record::Promise(_) | Record::StartOver { .. } | Record::Take(_),
+                Record::Found { .. }
+                | Record::Adopt(_)
+                | Record::Promise(_)
+                | Record::StartOver { .. }
+                | Record::Save(_)
+                | Record::Take(_)
+                | Record::Cut { .. },
             ..
         }
         | NodeRecord::Epoch { .. }
         | NodeRecord::Erase { .. } => false,
     }
-}
-
-/// May a lane write it by itself? The writer keeps files of tables in order, and has to see what refers to them.
-pub(crate) fn needs_no_writer(record: &NodeRecord) -> bool {
-    may_stay_in_memory(record) && !matches!(record, NodeRecord::Bucket { record: Record::Save(_), .. })
 }
 
 fn about_bytes(record: &NodeRecord) -> usize {

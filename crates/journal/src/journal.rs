@@ -178,7 +178,7 @@ impl Journal {
         records: Vec<NodeRecord>,
     ) -> Result<Outcome, Refused> {
         let is_memory = level == Durability::Memory;
-        if is_memory && records.iter().all(content::needs_no_writer) && self.shared.queue.is_clear(lane) {
+        if is_memory && records.iter().all(content::may_stay_in_memory) && self.shared.queue.is_clear(lane) {
             let is_written = SCRATCH.with_borrow_mut(|encoded| {
                 encoded.clear();
                 records.iter().for_each(|record| encoded.push(record));

@@ -116,10 +116,7 @@ fn live(disk: &Arc<BadDisk>, life: &Life, boot: &str, start: &NodeDurable) -> To
 
 /// May it be reported before it is synced, at level memory?
 fn may_be_lazy(record: &NodeRecord) -> bool {
-    let lazy = |record: &Record| {
-        matches!(record, Record::Append { .. } | Record::Commit(_) | Record::Save(_) | Record::Cut { .. })
-    };
-    matches!(record, NodeRecord::Bucket { record, .. } if lazy(record))
+    matches!(record, NodeRecord::Bucket { record: Record::Append { .. } | Record::Commit(_), .. })
 }
 
 fn bucket_of(record: &NodeRecord) -> Option<BucketId> {

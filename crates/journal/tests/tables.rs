@@ -11,7 +11,7 @@ use blueprint::{BucketId, Durability, Position, Slot, SlotSet};
 use common::disk::BadDisk;
 use common::history::{absorbed, append, bucket, found, save};
 use common::{on_stored, options, recover, store, stored, wait_for};
-use journal::{Disk, DiskFile, Journal, Lock, Outcome};
+use journal::{Disk, DiskFile, Journal, Lock};
 use node::{BatchId, NodeRecord};
 use phaser::Record;
 
@@ -24,11 +24,11 @@ struct Staged {
 type Happens = Box<dyn FnMut(&str, &str) + Send>;
 
 impl Staged {
-    fn open() -> (Arc<Self>, Arc<Journal>) {
+    fn open() -> (Arc<Self>, Journal) {
         let staged = Arc::new(Self { disk: BadDisk::new(), happens: Mutex::new(None) });
         let (journal, _) = Journal::open_on(staged.clone(), options(), &mut |_| {}).expect("it opens");
         journal.start(|_, _| {}, on_stored);
-        (staged, Arc::new(journal))
+        (staged, journal)
     }
 
     fn when(&self, happens: impl FnMut(&str, &str) + Send + 'static) {
@@ -59,7 +59,6 @@ impl Disk for Staged {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.at(name);
         self.disk.create(name)
     }
 
@@ -81,42 +80,6 @@ fn give(journal: &Journal, id: u64, level: Durability, records: &[NodeRecord]) {
     let records = stored(journal, 0, records).expect("the journal is well");
     journal.write(0, BatchId(id), level, records).expect("it is taken");
     journal.sync().expect("the journal is well");
-}
-
-/// 1. A file of tables is mostly waste, and is being rewritten. 2. A lane cuts a log behind a split: the tables of the slots that went
-///    with it are gone. 3. The rewrite ends. They must not be back.
-#[test]
-fn a_rewrite_does_not_undo_a_cut() {
-    let (staged, journal) = Staged::open();
-    let mut records = vec![found(1), append(1, 1, 0, &[5, 5]), save(1, 2, &[(1, 300), (9, 300)])];
-    give(&journal, 1, Durability::Disk, &records);
-    records.push(bucket(1, Record::Commit(Position::new(1, 2))));
-    give(&journal, 2, Durability::Memory, &records[3..]);
-    let owned = SlotSet::range(Slot(0), Slot(7));
-    let cut = bucket(1, Record::Cut { base: Position::new(1, 2), clock: 20, owned });
-    let (tell, cuts) = channel();
-    let (lane, to_cut) = (Arc::downgrade(&journal), cut.clone());
-    staged.when(move |thread, what| {
-        if thread == "journal" && what.ends_with(".tables") {
-            let journal = lane.upgrade().expect("it is open");
-            let written = journal.write(0, BatchId(1000), Durability::Memory, vec![to_cut.clone()]);
-            tell.send(written).expect("somebody waits");
-        }
-    });
-    let mut id = 3;
-    let outcome = loop {
-        records.push(save(1, 2, &[(1, 400)]));
-        give(&journal, id, Durability::Memory, &records[records.len() - 1..]);
-        if let Ok(outcome) = cuts.try_recv() {
-            break outcome;
-        }
-        id += 1;
-    };
-    assert_eq!(outcome, Ok(Outcome::Written), "by the lane itself");
-    records.push(cut);
-    journal.sync().expect("the journal is well");
-    drop(journal);
-    assert_eq!(recover(&staged.disk, options()).node, absorbed(&records));
 }
 
 /// 1. Tables are to be stored, and wait behind others. 2. Their replica begins anew. 3. They are stored, and nobody wants them. They must

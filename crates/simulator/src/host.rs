@@ -148,10 +148,7 @@ fn bucket_of(record: &NodeRecord) -> Option<BucketId> {
 
 /// Level memory answers for these before they are on disk; for all else it waits.
 fn is_lazy(record: &NodeRecord) -> bool {
-    let lazy = |record: &Record| {
-        matches!(record, Record::Append { .. } | Record::Commit(_) | Record::Save(_) | Record::Cut { .. })
-    };
-    matches!(record, NodeRecord::Bucket { record, .. } if lazy(record))
+    matches!(record, NodeRecord::Bucket { record: Record::Append { .. } | Record::Commit(_), .. })
 }
 
 /// What a station of a node runs on.
