@@ -438,7 +438,7 @@ impl Writer {
             if is_gone {
                 tables.remove(bucket).map_err(failed("removing a checkpoint that is not needed"))?;
             }
-            // Nobody else adds references while nothing is promised, so what was copied here stays true.
+            // References change by this thread alone (no lane writes a cut by itself), so what was copied here stays true.
             if let Some(durable) = wasteful {
                 self.rewrite_tables(&mut tables, bucket, &durable)?;
             }
@@ -453,15 +453,8 @@ impl Writer {
             Err(error) if is_full(&error) => return Ok(()), // the waste stays for now; the next checkpoint tries again
             Err(error) => return Err(Trouble::Failed { what: TABLES, error }),
         };
-        if let Some(now) = self.shared.pen().ledger.node.replicas.get_mut(&bucket) {
-            for (slot, place) in tables {
-                // A lane may have cut some of them off meanwhile.
-                if let Some(current) =
-                    now.tables.get_mut(&slot).filter(|current| durable.tables.get(&slot) == Some(current))
-                {
-                    *current = place;
-                }
-            }
+        if let Some(durable) = self.shared.pen().ledger.node.replicas.get_mut(&bucket) {
+            durable.tables = tables.into_iter().collect();
         }
         self.carry(bucket)?;
         self.sync()?;
