@@ -62,8 +62,9 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
         let found = client.ask(&["STRLEN", &format!("big:{i}")]);
         assert_eq!(found, Some(Reply::Number(value.len() as i64)), "big:{i} was acknowledged");
     }
+    // Its clients were told the same, or had a write under way and waited for room.
     let report = load.end();
-    assert!(report.errors.contains_key("MISCONF"), "clients were told: {:?}", report.errors);
+    assert!(report.errors.keys().all(|error| error == "MISCONF"), "clients were told: {:?}", report.errors);
 }
 
 /// Nothing is left but a little.
