@@ -466,7 +466,7 @@ impl<C: Conduct> Phaser<C> {
         }
         self.commit = upto;
         self.apply(now, out);
-        self.begin_serving(now, out);
+        self.begin_serving(out);
         self.try_propose_hand_over(now, out);
         self.serve_backlog(now, out);
     }
@@ -481,12 +481,12 @@ impl<C: Conduct> Phaser<C> {
         split.map_or(upto, |e| e.at.index.prev())
     }
 
-    pub(crate) fn begin_serving(&mut self, now: Instant, out: &mut Outbox) {
+    pub(crate) fn begin_serving(&mut self, out: &mut Outbox) {
         let Role::Leading(leader) = &mut self.role else { return };
         if !leader.serving {
             leader.serving = true;
             out.event(Event::Serving { term: leader.term });
-            self.tell_splits(now, out);
+            self.tell_splits(out);
         }
     }
 
@@ -575,7 +575,7 @@ impl<C: Conduct> Phaser<C> {
             peer.beaconed = (now, commit);
             out.send(self.me, peer.member, Message::Beacon { term: leader.term, commit, sent: now });
         }
-        self.tell_splits(now, out);
+        self.tell_splits(out);
         self.on_fill_tick(now, out);
         self.on_hand_over_tick(now, out);
         self.try_seat(now, out); // after what fell back, before it is ordered again

@@ -227,7 +227,7 @@ impl<C: Conduct> Phaser<C> {
             }
             Input::HandOver { to } => self.on_hand_over(now, to, out),
             Input::Split { child, slots } => self.on_split(now, child, slots, out),
-            Input::Forked { child } => self.on_forked(child),
+            Input::Forked { child } => self.on_forked(child, out),
             Input::Retire => self.step_down(now, out),
             Input::ImageSent { to, slots, bytes } => self.on_image_sent(now, to, &slots, bytes),
             Input::Written { upto } => self.on_written(now, upto, out),

@@ -132,7 +132,7 @@ impl<C: Conduct> Phaser<C> {
         let parting = self.owned.difference(&self.owned_at_end());
         self.role = Role::Leading(Leader::new(government, reign, parting, now, &self.config));
         if C::breaks(Breach::ServesBeforeReign) {
-            self.begin_serving(now, out);
+            self.begin_serving(out);
         }
     }
 

@@ -59,14 +59,14 @@ impl<C: Conduct> Phaser<C> {
             leader.announce = true;
             leader.parting = leader.parting.difference(&slots_gone);
         }
-        self.tell_splits(now, out);
         self.serve_backlog(now, out);
     }
 
-    /// Only the primary tells, again and again, until the blueprint knows.
-    pub(crate) fn tell_splits(&mut self, _now: Instant, out: &mut Outbox) {
+    /// Only the primary tells, again and again, until the blueprint knows. And only when the child is safe on its own disk: at level
+    /// memory all members may lose the Split itself, and then nobody could make what the blueprint counts on.
+    pub(crate) fn tell_splits(&mut self, out: &mut Outbox) {
         let Role::Leading(leader) = &self.role else { return };
-        for parted in self.splits.iter().filter(|p| !p.registered) {
+        for parted in self.splits.iter().filter(|p| !p.registered && p.forked) {
             if C::breaks(Breach::SplitForgottenBySuccessor) && parted.at.term < leader.government.since {
                 continue;
             }
@@ -74,10 +74,11 @@ impl<C: Conduct> Phaser<C> {
         }
     }
 
-    pub(crate) fn on_forked(&mut self, child: BucketId) {
+    pub(crate) fn on_forked(&mut self, child: BucketId, out: &mut Outbox) {
         for parted in &mut self.splits {
             parted.forked |= parted.child == child;
         }
+        self.tell_splits(out);
     }
 
     /// A Split that the blueprint shows registered was committed, whoever holds it: promise the parent's term in that

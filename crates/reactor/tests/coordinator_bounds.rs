@@ -100,6 +100,10 @@ proptest! {
                     Input::MetaRead { state: past[old].clone() }
                 }
             };
+            // A round begins then, also if there is nobody to probe yet.
+            if matches!(input, Input::Wake) && machine.deadline().is_some_and(|at| at <= now) {
+                readings = 0;
+            }
             let mut out = Outbox::default();
             machine.step(now, input, &mut out);
             machine.check_invariants();
@@ -111,7 +115,7 @@ proptest! {
                 match output {
                     Output::Probe { node, round: number, .. } => {
                         if number > round {
-                            (round, readings) = (number, 0);
+                            round = number;
                             probed.clear();
                         }
                         prop_assert!(probed.insert(node), "one probe per node and round");

@@ -24,8 +24,6 @@ pub struct Checkers {
     dark: BTreeSet<BucketId>,
     /// What was lost then: whatever the member that went on does not have.
     lost: BTreeMap<BucketId, BTreeSet<Position>>,
-    /// Who went on then, and has not reigned since: until it does, what it lacks may still reach it.
-    survivors: BTreeMap<BucketId, Member>,
     /// Up to where each replica was compared with it.
     compared: BTreeMap<(NodeId, BucketId), (Incarnation, Index)>,
     /// Which term each primary led at the last look.
@@ -65,11 +63,10 @@ impl Checkers {
     }
 
     /// A member in doubt goes on with this: nobody has everything, and what it lacks is lost (R10). Says how many entries.
-    pub fn on_resumed(&mut self, bucket: BucketId, survivor: Member, left: &phaser::Log) -> usize {
+    pub fn on_resumed(&mut self, bucket: BucketId, left: &phaser::Log) -> usize {
         if !self.dark.remove(&bucket) {
             return 0;
         }
-        self.survivors.insert(bucket, survivor);
         let log = self.logs.entry(bucket).or_default();
         let position = |(at, known): (usize, &Option<Committed>)| {
             known.map(|known| Position { term: known.term, index: Index(at as u64) })
@@ -83,20 +80,6 @@ impl Checkers {
         log.truncate(kept);
         self.compared.retain(|(_, b), _| *b != bucket);
         lost.len() - before
-    }
-
-    /// A message from before may still bring the survivor what it lacks. Its Reign decides: nothing of an earlier term is taken after it,
-    /// and before it nobody has answered anything.
-    fn find_again<C: Conduct>(&mut self, bucket: BucketId, phaser: &phaser::Phaser<C>) {
-        if self.survivors.get(&bucket) != Some(&phaser.me()) {
-            return;
-        }
-        if let Some(lost) = self.lost.get_mut(&bucket) {
-            lost.retain(|at| !phaser.log().holds(*at));
-        }
-        if phaser.leads().is_some() {
-            self.survivors.remove(&bucket);
-        }
     }
 
     /// Has anything of it been committed?
@@ -116,7 +99,6 @@ impl Checkers {
         let Some(node) = hosts[host].node() else { return Ok(()) };
         let id = hosts[host].id;
         for (bucket, phaser) in node.phasers() {
-            self.find_again(bucket, phaser);
             let known = self.compared.entry((id, bucket)).or_insert((phaser.me().incarnation, Index(0)));
             if known.0 != phaser.me().incarnation || known.1 > phaser.commit() {
                 *known = (phaser.me().incarnation, Index(0));

@@ -245,6 +245,10 @@ impl<C: Conduct> World<C> {
 
     fn restart_system(&mut self, host: usize, percent: u64, down_for: u64) {
         if self.hosts[host].is_up() {
+            // What is on its way comes after what is cached: if any of that is gone, all of this is.
+            if percent > 0 {
+                self.hosts[host].disk.unsynced.clear();
+            }
             self.crash(host);
         }
         let lost = self.hosts[host].disk.reboot(percent);

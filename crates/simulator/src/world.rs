@@ -527,7 +527,7 @@ impl<C: Conduct> World<C> {
                 if as_member {
                     self.tally.note("members in doubt that went on");
                     if let Some(durable) = self.hosts[host].disk.settled.replicas.get(&bucket) {
-                        let lost = self.checkers.on_resumed(bucket, durable.me, &durable.log);
+                        let lost = self.checkers.on_resumed(bucket, &durable.log);
                         self.trace.line(self.time, host, || format!("goes on with {bucket}: {lost} entries are lost"));
                     }
                 } else {

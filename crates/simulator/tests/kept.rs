@@ -14,7 +14,7 @@ const KEPT: &[(u64, &str)] = &[
     (279, "a child that was not registered outlived its keyspace: ids are reserved for one, and go with it"),
     (4655, "a bucket was said to wait for a successor that answers, and the one that answered had departed (wait.rs)"),
     (4229, "rows that came in many parts, of which some were lost, took 17 s to arrive (registrar, pull.rs)"),
-    (1608, "after a blackout an entry counted as lost that could still reach the one who went on (checkers.rs)"),
+    (1608, "after a blackout an entry that counted as lost could still reach the one who went on (reactor, claim)"),
     (1703, "two lives of an owner whose clock went back gave out the same numbers (registrar, number.rs)"),
 ];
 

@@ -24,6 +24,7 @@ impl<C: Conduct> Rule<C> {
         Self::FIRST_START,
         Self::TAKE_PART,
         Self::LOST,
+        Self::CLAIM,
         Self::RESUME,
         Self::SETTLE,
         Self::GOVERN,

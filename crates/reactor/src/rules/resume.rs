@@ -2,13 +2,14 @@
 //! missing.
 //!
 //! Whoever has everything goes on; the others report themselves lost, and what they have serves them as candidates. If it happened to
-//! all members at once, nobody has everything: when all are back, the one that has the most goes on, and the loss is said aloud.
+//! all members at once, nobody has everything: when all are back, the one that has the most goes on, and the loss is said aloud. First it
+//! claims a term in which no earlier life of its own has led: one that did may have proposed a seat, and that would still be lawful.
 
 use alloc::format;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use blueprint::{Breach, Conduct, Government, Member, Position};
+use blueprint::{Breach, Change, Command, Conduct, Government, Member, Position};
 
 use super::take_part::others;
 use crate::case::Case;
@@ -17,36 +18,49 @@ use crate::rule::{About, Need, Rule, Unmet};
 use crate::words::list;
 
 impl<C: Conduct> Rule<C> {
+    pub(crate) const CLAIM: Self = Self {
+        name: "claim",
+        text: "Of members that all may lack the end of what they answered, the one that has the most asks for a new term of the same \
+               government before it goes on (R10).",
+        about: About::Bucket,
+        when: |case| claimant(case).is_some(),
+        needs: &[Self::ACTED_ON, Self::NOBODY_CERTAIN, Self::ALL_BACK, Self::NOBODY_HAS_MORE],
+        deed: Some(|case| {
+            let (government, me) = claimant(case).expect("only a member claims");
+            let change = Change::Renew { primary: me };
+            Deed::Propose(Command::Succeed { bucket: case.bucket_id(), replaces: government.term, change })
+        }),
+    };
+
     pub(crate) const RESUME: Self = Self {
         name: "resume",
         text: "A replica that may lack the end of what it answered (level `memory`, the operating system restarted) is used again when it is \
                named no longer, or when nobody has more (R10).",
         about: About::Bucket,
-        when: |case| case.aside.is_some(),
-        needs: &[
-            Self::ACTED_ON,
-            Need {
-                condition: "the bucket is registered, or is no more",
-                because: "until then its parent's members are its own",
-                unmet: unregistered,
-            },
-            Need {
-                condition: "it is named no longer, or nobody has everything",
-                because: "what is missing here is there, and this one returns as a candidate",
-                unmet: not_needed,
-            },
-            Need {
-                condition: "it is named no longer, or every member has said what it has",
-                because: "who is away may have more, or everything",
-                unmet: not_all_back,
-            },
-            Need {
-                condition: "it is named no longer, or nobody has more",
-                because: "nobody has everything, and the less is lost the better",
-                unmet: has_less,
-            },
-        ],
+        when: |case| case.aside.is_some() && claimant(case).is_none(),
+        needs: &[Self::ACTED_ON, Self::REGISTERED, Self::NOBODY_CERTAIN, Self::ALL_BACK, Self::NOBODY_HAS_MORE],
         deed: Some(|case| Deed::Resume { bucket: case.bucket_id(), as_member: as_member(case).is_some() }),
+    };
+
+    const REGISTERED: Need<C> = Need {
+        condition: "the bucket is registered, or is no more",
+        because: "until then its parent's members are its own",
+        unmet: unregistered,
+    };
+    const NOBODY_CERTAIN: Need<C> = Need {
+        condition: "it is named no longer, or nobody has everything",
+        because: "what is missing here is there, and this one returns as a candidate",
+        unmet: not_needed,
+    };
+    const ALL_BACK: Need<C> = Need {
+        condition: "it is named no longer, or every member has said what it has",
+        because: "who is away may have more, or everything",
+        unmet: not_all_back,
+    };
+    const NOBODY_HAS_MORE: Need<C> = Need {
+        condition: "it is named no longer, or nobody has more",
+        because: "nobody has everything, and the less is lost the better",
+        unmet: has_less,
     };
 }
 
@@ -55,6 +69,13 @@ fn as_member<'a, C: Conduct>(case: &Case<'a, C>) -> Option<(&'a Government, Memb
     let (government, named) = (case.government?, case.named_aside()?);
     let trusted = C::breaks(Breach::DoubtIgnored);
     (government.is_member(named) && !trusted).then_some((government, named))
+}
+
+/// A member that does not lead, or may have led this very term before: then somebody whom it proposed to seat may be a member before
+/// long, and have everything.
+fn claimant<'a, C: Conduct>(case: &Case<'a, C>) -> Option<(&'a Government, Member)> {
+    let may_have_led = |term| case.aside.is_some_and(|row| row.promised >= term);
+    as_member(case).filter(|(government, me)| government.primary != *me || may_have_led(government.term))
 }
 
 fn unregistered<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {

@@ -139,7 +139,7 @@ fn nobody_left<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
     Unmet::on(Whom::Operator, "somebody to decide: the data of its last member is gone, and there is no heir")
 }
 
-/// What is set aside may be all that is left: it is given up only for a member that has everything. A candidate is no loss.
+/// What is set aside may be all that is left: it is given up only for a member that has everything, or an heir. A candidate is no loss.
 fn nobody_certain<C: Conduct>(case: &Case<'_, C>, government: &Government, named: Member) -> Option<Unmet> {
     if !government.is_member(named) && !government.heirs.contains(&named) {
         return None;
@@ -147,7 +147,8 @@ fn nobody_certain<C: Conduct>(case: &Case<'_, C>, government: &Government, named
     let relieved = if government.primary == named {
         successor(case, government).is_some_and(|m| case.has_everything(m))
     } else {
-        government.members().any(|m| m != named && case.has_everything(m))
+        // An heir that is certain reigns when no secondary is left.
+        others(government, named).any(|m| case.has_everything(m))
     };
     if relieved {
         return None;
