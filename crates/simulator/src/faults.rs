@@ -262,7 +262,9 @@ impl<C: Conduct> World<C> {
         let governed = |b: &blueprint::Bucket| Some((b.id, b.government()?.clone()));
         let governments: Vec<_> = self.meta.blueprint.buckets.values().filter_map(governed).collect();
         // Best of all where somebody else has what they lose.
-        let witnessed: Vec<_> = governments.iter().filter(|(_, g)| !g.candidates.is_empty()).cloned().collect();
+        let is_witnessed =
+            |(_, g): &&(BucketId, blueprint::Government)| !g.candidates.is_empty() || !g.heirs.is_empty();
+        let witnessed: Vec<_> = governments.iter().filter(is_witnessed).cloned().collect();
         let among = if witnessed.is_empty() || self.rng.percent(30) { &governments } else { &witnessed };
         let Some((_, struck)) = self.rng.pick(among).cloned() else { return false };
         let is_struck = |node: NodeId| struck.members().any(|m| m.node == node);
