@@ -113,8 +113,13 @@ impl<C: Conduct> Desk<C> {
     }
 
     pub fn deadline(&self) -> Instant {
-        let others = self.registrar.deadline().into_iter().chain(self.coordinator.deadline());
-        others.fold(self.upkeep_at, Instant::min)
+        self.pressing().min(self.upkeep_at)
+    }
+
+    /// Those of its coordinator and its registrar. What else there is to do may wait for one of them, if that is not far.
+    pub fn pressing(&self) -> Instant {
+        let all = self.registrar.deadline().into_iter().chain(self.coordinator.deadline());
+        all.fold(Instant::NEVER, Instant::min)
     }
 
     pub fn check_invariants(&self) {

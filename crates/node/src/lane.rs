@@ -244,9 +244,14 @@ impl<C: Conduct> Lane<C> {
     }
 
     pub fn deadline(&self) -> Instant {
+        self.pressing().min(self.upkeep_at)
+    }
+
+    /// The deadlines of its phasers. What else there is to do may wait for one of them, if that is not far.
+    pub fn pressing(&self) -> Instant {
         let soonest = self.soonest.get().unwrap_or_else(|| self.find_soonest());
         self.soonest.set(Some(soonest));
-        self.stranded.front().copied().unwrap_or(Instant::NEVER).min(soonest).min(self.upkeep_at)
+        self.stranded.front().copied().unwrap_or(Instant::NEVER).min(soonest)
     }
 
     fn find_soonest(&self) -> Instant {

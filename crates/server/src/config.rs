@@ -80,6 +80,9 @@ impl Default for Config {
 /// Coordinators look around at least so often.
 const LONGEST_ROUND: Duration = Duration::from_millis(250);
 
+/// It looks at every bucket.
+const SHORTEST_UPKEEP: Duration = Duration::from_millis(200);
+
 impl Ports {
     /// Above it there is no room for the others.
     pub const HIGHEST: u16 = u16::MAX - 300;
@@ -111,6 +114,8 @@ impl Config {
             stall: (2 * lease).max(millis(1)),
             ..phaser::Config::default()
         };
+        // Each round wakes every node a few times, also when nothing happens.
+        let round = millis(self.silence_ms * 2 / 7).min(LONGEST_ROUND);
         let usual = reactor::Limits::default();
         let limits = reactor::Limits {
             recovery_delay: Duration::from_secs(self.recovery_delay_s),
@@ -122,8 +127,9 @@ impl Config {
             phaser,
             limits,
             silence: millis(self.silence_ms),
-            // Each round wakes every node a few times, also when nothing happens.
-            round: millis(self.silence_ms * 2 / 7).min(LONGEST_ROUND),
+            round,
+            // When it is awake anyway.
+            upkeep: round.max(SHORTEST_UPKEEP),
             // What finds no primary where it hopped to goes back to the door that it came in at: only there is known what else the client
             // asked. From node to node it could be overtaken: 1. SET k 1 hops to a node that is not primary yet, and hops on; 2. that
             // node becomes it; 3. SET k 2 comes, and is done; 4. SET k 1 comes back.

@@ -9,18 +9,19 @@ use std::sync::Arc;
 use blueprint::{Epoch, Honest, Instant, NodeId};
 use bytes::{Bytes, BytesMut};
 use meta::{Carrier, CarryError, Embedded, Meta, Pending, ProposeError};
-use node::{Desk, Input, Output, Station};
+use node::{Desk, Input, Mail, Output, Station};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio::task::spawn_local;
-use tokio::time::{Duration, Instant as Moment, sleep_until};
+use tokio::time::Duration;
 
 use crate::addresses::Addresses;
 use crate::clock;
 use crate::gate::{self, Host, Visitor};
 use crate::link::{Back, Caller, Links, READ_AT_ONCE};
 use crate::post::{DeskLetter, Letter, Post};
+use crate::timer::Alarm;
 use crate::wire::{self, End, Frame, LONGEST_FRAME, LONGEST_GREETING};
 
 /// A deadline that is past already is no reason to do nothing else.
@@ -143,16 +144,24 @@ pub(crate) struct Driver {
     reading: Cell<bool>,
     out: RefCell<Vec<Output>>,
     awake: Notify,
-    rearm: Notify,
-    deadline: Cell<Instant>,
+    alarm: Alarm,
+    /// What its machine was last told of the time.
+    told: Cell<Instant>,
     followed: Cell<Epoch>,
 }
 
 impl Driver {
-    pub(crate) fn start(me: NodeId, desk: Desk<Honest>, wires: Rc<Wires>, meta: Embedded, post: Post) -> Rc<Self> {
+    /// `round`: how often its coordinator wants to be woken.
+    pub(crate) fn start(
+        me: NodeId,
+        desk: Desk<Honest>,
+        round: Duration,
+        wires: Rc<Wires>,
+        meta: Embedded,
+        post: Post,
+    ) -> Rc<Self> {
         let driver = Rc::new(Self {
             me,
-            deadline: Cell::new(desk.deadline()),
             desk: RefCell::new(desk),
             wires,
             meta,
@@ -164,7 +173,8 @@ impl Driver {
             reading: Cell::new(false),
             out: RefCell::default(),
             awake: Notify::new(),
-            rearm: Notify::new(),
+            told: Cell::new(clock::now()),
+            alarm: Alarm::new(me, round).expect("a file for the time: there were some for the runtime"),
             followed: Cell::new(Epoch(0)),
         });
         spawn_local(Rc::clone(&driver).keep_settling());
@@ -187,8 +197,28 @@ impl Driver {
     }
 
     pub(crate) fn step(&self, input: Input) {
-        self.desk.borrow_mut().step(clock::now(), input, &mut self.out.borrow_mut());
+        let now = clock::now();
+        self.wake_desk(now);
+        self.step_at(now, input);
         self.awake.notify_one();
+    }
+
+    /// If it wants to be: whatever this thread is awake for, what is due is due.
+    fn wake_desk(&self, now: Instant) {
+        if let Some(told) = self.alarm.take(now, self.told.get()) {
+            self.step_at(told, Input::Wake);
+            self.awake.notify_one();
+        }
+    }
+
+    fn step_at(&self, now: Instant, input: Input) {
+        self.told.set(now);
+        let (mut desk, mut out) = (self.desk.borrow_mut(), self.out.borrow_mut());
+        for lane in self.post.take_beats() {
+            let beat = Input::Mail { from: Station::Lane(lane), mail: Mail::Beat };
+            desk.step(now, beat, &mut out);
+        }
+        desk.step(now, input, &mut out);
     }
 
     async fn keep_settling(self: Rc<Self>) {
@@ -199,15 +229,13 @@ impl Driver {
     }
 
     fn settle(self: &Rc<Self>) {
-        self.desk.borrow_mut().step(clock::now(), Input::Flush, &mut self.out.borrow_mut());
+        self.step_at(clock::now(), Input::Flush);
         let outputs = std::mem::take(&mut *self.out.borrow_mut());
         for output in outputs {
             self.carry_out(output);
         }
-        let deadline = self.desk.borrow().deadline();
-        if deadline != self.deadline.replace(deadline) {
-            self.rearm.notify_one();
-        }
+        let (desk, soonest) = (self.desk.borrow(), clock::now() + SHORTEST_SLEEP);
+        self.alarm.set(desk.pressing().max(soonest), desk.deadline().max(soonest));
     }
 
     fn carry_out(self: &Rc<Self>, output: Output) {
@@ -308,17 +336,8 @@ impl Driver {
 
     async fn keep_time(self: Rc<Self>) {
         loop {
-            let at = self.deadline.get();
-            tokio::select! {
-                () = sleep_until(Moment::now() + clock::until(at).max(SHORTEST_SLEEP)) => {
-                    let now = clock::now();
-                    if now >= at {
-                        self.desk.borrow_mut().step(now, Input::Wake, &mut self.out.borrow_mut());
-                        self.settle(); // it knows now when it wants to be woken again
-                    }
-                }
-                () = self.rearm.notified() => {}
-            }
+            self.alarm.goes_off().await;
+            self.wake_desk(clock::now());
         }
     }
 

@@ -16,20 +16,21 @@ use journal::{Journal, Outcome, State};
 use node::{Answered, BatchId, HopId, Input, Lane, Mail, NodeRecord, Origin, Output, PeerMessage, Station};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
+use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::Notify;
-use tokio::task::{LocalSet, spawn_local};
-use tokio::time::{Instant as Moment, sleep, sleep_until};
+use tokio::task::spawn_local;
+use tokio::time::sleep;
 
 use crate::addresses::Addresses;
 use crate::clock;
 use crate::door::{self, Hall, House};
 use crate::link::{Back, Caller, Links};
 use crate::post::{DeskLetter, Letter, Letters, Post};
+use crate::timer::Alarm;
 use crate::wire::{self, End, Frame, LONGEST_FRAME};
 
 /// How often a lane is told what the wall clock says.
 const WALL_PERIOD: Duration = Duration::from_secs(1);
-/// A deadline that is past already is no reason to do nothing else.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(200);
 /// How often a batch that found the disk full is given again.
 const FULL_PAUSE: Duration = Duration::from_millis(100);
@@ -52,10 +53,11 @@ pub(crate) struct Driver {
     awake: Notify,
     /// It was woken, and has not settled since: most steps find it so.
     is_awake: Cell<bool>,
-    rearm: Notify,
-    deadline: Cell<Instant>,
+    alarm: Alarm,
     /// The last reading of the clock.
     now: Cell<Instant>,
+    /// When the wall clock is to be looked at again.
+    wall_at: Cell<Instant>,
     followed: Cell<Epoch>,
     leaving: Cell<bool>,
     stopping: Cell<bool>,
@@ -67,6 +69,8 @@ pub(crate) struct Parts {
     pub(crate) me: NodeId,
     pub(crate) cluster: u128,
     pub(crate) lane: Lane<Honest>,
+    /// How often its buckets want to be woken.
+    pub(crate) tick: Duration,
     /// What it said while it recovered.
     pub(crate) said: Vec<Output>,
     pub(crate) journal: Arc<Journal>,
@@ -76,21 +80,19 @@ pub(crate) struct Parts {
 
 /// The thread's whole life.
 pub(crate) fn run(parts: Parts, letters: Letters<Letter>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.expect("a runtime of one thread needs nothing but memory");
-    let local = LocalSet::new();
-    local.block_on(&runtime, Driver::live(parts, letters));
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+    let runtime = runtime.expect("a runtime of one thread needs nothing but memory and a few files");
+    runtime.block_on(Driver::live(parts, letters));
 }
 
 impl Driver {
     pub(crate) async fn live(parts: Parts, mut letters: Letters<Letter>) {
-        let Parts { number, me, cluster, lane, said, journal, post, house } = parts;
+        let Parts { number, me, cluster, lane, tick, said, journal, post, house } = parts;
         let caller = Caller { node: me, cluster, end: End::Lane(number) };
         let driver = Rc::new_cyclic(|this: &Weak<Self>| Self {
             this: this.clone(),
             number,
             me,
-            deadline: Cell::new(lane.deadline()),
             lane: RefCell::new(lane),
             links: Links::new(caller, {
                 let this = this.clone();
@@ -104,15 +106,16 @@ impl Driver {
             refused: RefCell::default(),
             awake: Notify::new(),
             is_awake: Cell::new(false),
-            rearm: Notify::new(),
+            alarm: Alarm::new(me, tick).expect("a file for the time: there were some for the runtime"),
             now: Cell::new(clock::now()),
+            wall_at: Cell::new(Instant::ZERO),
             followed: Cell::new(Epoch(0)),
             leaving: Cell::new(false),
             stopping: Cell::new(false),
         });
         spawn_local(Rc::clone(&driver).keep_settling());
         spawn_local(Rc::clone(&driver).keep_time());
-        spawn_local(Rc::clone(&driver).keep_wall());
+        driver.look_at_wall(driver.now());
         driver.wake();
         while let Some(letter) = letters.recv().await {
             match letter {
@@ -137,8 +140,17 @@ impl Driver {
 
     /// Takes something in. What follows from it is carried out by `settle`.
     pub(crate) fn step(&self, input: Input) {
-        self.look_at_clock();
+        self.wake_lane(clock::now());
         self.step_too(input);
+    }
+
+    /// If it wants to be: whatever this thread is awake for, what is due is due.
+    fn wake_lane(&self, now: Instant) {
+        if let Some(told) = self.alarm.take(now, self.now()) {
+            self.lane.borrow_mut().step(told, Input::Wake, &mut self.out.borrow_mut());
+            self.wake();
+        }
+        self.now.set(now);
     }
 
     /// Takes in what came together with something else: it has the same time.
@@ -201,10 +213,9 @@ impl Driver {
         self.workspace.replace((outputs, again));
         self.hall.write_out();
         let lane = self.lane.borrow();
-        let deadline = lane.deadline();
-        if deadline != self.deadline.replace(deadline) {
-            self.rearm.notify_one();
-        }
+        // A deadline that is past already is no reason to do nothing else.
+        let soonest = self.now() + SHORTEST_SLEEP;
+        self.alarm.set(lane.pressing().max(soonest), lane.deadline().max(soonest));
         if self.followed.get() != lane.blueprint().epoch {
             self.followed.set(lane.blueprint().epoch);
             self.hall.follow_blueprint(lane.blueprint());
@@ -268,6 +279,9 @@ impl Driver {
     }
 
     fn mail(&self, to: Station, mail: Mail) {
+        if let Mail::Beat = mail {
+            return self.post.beat(self.number); // no reason to wake anybody
+        }
         self.post.input(to, Input::Mail { from: Station::Lane(self.number), mail });
     }
 
@@ -285,7 +299,19 @@ impl Driver {
         if !self.refused.borrow().is_empty() {
             return self.refused.borrow_mut().push_back((id, level, records));
         }
-        self.give(id, level, records, again);
+        if !self.give(id, level, records, again)
+            && let Some(driver) = self.this()
+        {
+            spawn_local(driver.keep_giving());
+        }
+    }
+
+    /// Until there is room again.
+    async fn keep_giving(self: Rc<Self>) {
+        while !self.refused.borrow().is_empty() {
+            sleep(FULL_PAUSE).await;
+            self.retry();
+        }
     }
 
     /// True: the journal has it.
@@ -380,35 +406,23 @@ impl Driver {
 
     async fn keep_time(self: Rc<Self>) {
         loop {
-            let at = self.deadline.get();
-            tokio::select! {
-                () = sleep_until(Moment::now() + clock::until(at).max(SHORTEST_SLEEP)) => {
-                    let now = self.look_at_clock();
-                    if now >= at {
-                        self.lane.borrow_mut().step(now, Input::Wake, &mut self.out.borrow_mut());
-                        self.settle(); // it knows now when it wants to be woken again
-                    }
-                }
-                () = self.rearm.notified() => {}
-            }
+            self.alarm.goes_off().await;
+            self.wake_lane(clock::now());
+            self.look_at_wall(self.now());
         }
     }
 
-    async fn keep_wall(self: Rc<Self>) {
-        let mut pause = Duration::ZERO;
-        loop {
-            sleep(pause).await;
-            self.step(Input::Wall { micros: clock::wall() });
-            pause = WALL_PERIOD;
-            // A full journal takes what is under way, and nothing new is begun until there is room.
-            let state = self.journal.state();
-            end_if_failed(&state);
-            self.hall.refuse_writes(matches!(state, State::Full { .. }));
-            while !self.refused.borrow().is_empty() {
-                self.retry();
-                sleep(FULL_PAUSE).await;
-            }
+    /// Now and then, when it is awake anyway.
+    fn look_at_wall(&self, now: Instant) {
+        if now < self.wall_at.get() {
+            return;
         }
+        self.wall_at.set(now + WALL_PERIOD);
+        self.step(Input::Wall { micros: clock::wall() });
+        // A full journal takes what is under way, and nothing new is begun until there is room.
+        let state = self.journal.state();
+        end_if_failed(&state);
+        self.hall.refuse_writes(matches!(state, State::Full { .. }));
     }
 }
 

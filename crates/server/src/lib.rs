@@ -19,6 +19,7 @@ mod link;
 mod post;
 mod start;
 mod status;
+mod timer;
 mod wire;
 
 pub use addresses::Addresses;

@@ -16,7 +16,7 @@
 
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use blueprint::{Command as Proposal, NodeId, Report};
 use bytes::{Bytes, BytesMut};
@@ -180,13 +180,16 @@ impl<T: Weigh> Letters<T> {
 pub(crate) struct Post {
     lanes: Arc<[Slit<Letter>]>,
     desk: Arc<Slit<DeskLetter>>,
+    /// Which lanes have said that they run, since the desk last looked.
+    beats: Arc<[AtomicBool]>,
 }
 
 impl Post {
     pub(crate) fn new(lanes: u16) -> (Self, Vec<Letters<Letter>>, Letters<DeskLetter>) {
         let (slits, letters): (Vec<_>, Vec<_>) = (0..lanes).map(|_| slit()).unzip();
         let (desk, desk_letters) = slit();
-        (Self { lanes: slits.into(), desk: Arc::new(desk) }, letters, desk_letters)
+        let beats = (0..lanes).map(|_| AtomicBool::new(false)).collect();
+        (Self { lanes: slits.into(), desk: Arc::new(desk), beats }, letters, desk_letters)
     }
 
     pub(crate) fn lanes(&self) -> u16 {
@@ -223,6 +226,19 @@ impl Post {
 
     pub(crate) fn desk(&self, letter: DeskLetter) {
         let _or_said_again = self.desk.put(letter);
+    }
+
+    /// That lane runs. The desk sees it when it is awake for something else, which is often enough.
+    pub(crate) fn beat(&self, lane: u16) {
+        if let Some(beat) = self.beats.get(usize::from(lane)) {
+            beat.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Lanes that have said so since this was last asked.
+    pub(crate) fn take_beats(&self) -> impl Iterator<Item = u16> {
+        let has_beaten = |beat: &AtomicBool| beat.load(Ordering::Relaxed) && beat.swap(false, Ordering::Relaxed);
+        (0..self.lanes()).zip(&*self.beats).filter(move |(_, beat)| has_beaten(beat)).map(|(lane, _)| lane)
     }
 
     /// Asks a lane something. None: it has ended, or does not come round to it.

@@ -15,9 +15,10 @@ use meta::{Embedded, Meta, NewNode};
 use node::{Desk, Door, Input, Lane, Life, Station};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, lookup_host};
+use tokio::runtime::LocalOptions;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinHandle, LocalSet, spawn_blocking, spawn_local};
+use tokio::task::{JoinHandle, spawn_blocking, spawn_local};
 use tokio::time::sleep;
 
 use crate::arrive::Reserved;
@@ -77,8 +78,8 @@ pub enum ServeError {
 /// Runs a node until somebody stops it. `say` is told what a person may want to see meanwhile.
 pub fn serve(config: Config, say: impl Fn(String) + 'static) -> Result<(), ServeError> {
     let machines = config.machines().map_err(ServeError::Config)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ended = LocalSet::new().block_on(&runtime, live(config, machines, Rc::new(say)));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
+    let ended = runtime.block_on(live(config, machines, Rc::new(say)));
     // Who is asked to end while it still reads its journal does not read on.
     runtime.shutdown_background();
     ended
@@ -148,14 +149,14 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
     let dealt = recovered.deal(config.lanes);
     for ((lane, durable), letters) in LaneId::all(config.lanes).zip(dealt).zip(letters) {
         let (machines, post, house) = (machines.clone(), post.clone(), Arc::clone(&house));
-        let (journal, cluster) = (Arc::clone(&journal), meta.cluster().0);
+        let (journal, cluster, tick) = (Arc::clone(&journal), meta.cluster().0, machines.phaser.beacon);
         let thread = std::thread::Builder::new().name(format!("lane-{}", lane.number));
         thread.spawn(move || {
             let _guard = Together;
             let mut said = Vec::new();
             let machine = Lane::recover(me, lane, machines, durable, life, clock::now(), &mut said);
             let number = lane.number;
-            lane::run(Parts { number, me, cluster, lane: machine, said, journal, post, house }, letters);
+            lane::run(Parts { number, me, cluster, lane: machine, tick, said, journal, post, house }, letters);
         })?;
     }
     run_lanes.send_replace(true);
@@ -167,8 +168,10 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
             stored.input(Station::Lane(lane), Input::Stored { id, bucket, tables });
         },
     );
-    let desk = Desk::recover(me, config.lanes, machines, life, clock::now());
-    let driver = desk::Driver::start(me, desk, Rc::clone(&wires), meta.clone(), post.clone());
+    let (round, now) = (machines.round, clock::now());
+    let life = Life { seed: in_step(life.seed, round, now), ..life };
+    let desk = Desk::recover(me, config.lanes, machines, life, now);
+    let driver = desk::Driver::start(me, desk, round, Rc::clone(&wires), meta.clone(), post.clone());
     let _first = desk_driver.set(Rc::clone(&driver));
 
     spawn_local(stay_known(config.clone(), data.identity.name.clone(), me, meta.clone()));
@@ -198,6 +201,13 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
         say(format!("the journal did not end well: {state:?}"));
     }
     Ok(())
+}
+
+/// The coordinators of one machine begin their rounds together, at the multiples of a round. By what is left of the seed each would
+/// choose a time of its own.
+fn in_step(seed: u64, round: Duration, now: blueprint::Instant) -> u64 {
+    let round = (round.as_micros() as u64).max(1);
+    (seed / 2).next_multiple_of(round) + (round - now.0 % round) % round
 }
 
 /// A thread that ends by a bug takes the process with it: half a node is worse than none.
@@ -462,12 +472,21 @@ async fn until_stopped(mut signals: Signals, house: &House) -> Haste {
 mod tests {
     use tokio::io::AsyncReadExt;
     use tokio::net::TcpStream;
+    use tokio::task::LocalSet;
 
     use super::*;
 
     #[test]
     fn clients_leave_files_for_others() {
         assert_eq!((most_clients(1024), most_clients(1 << 20), most_clients(100)), (640, 10_000, 1));
+    }
+
+    #[test]
+    fn rounds_begin_at_multiples() {
+        for (seed, now) in [(0, 0), (1, 199_999), (u64::MAX, 200_000), (12_345_678_901_234_567_890, 77_777_777)] {
+            let spread = in_step(seed, Duration::from_millis(200), blueprint::Instant(now)) % 200_000;
+            assert_eq!((now + spread) % 200_000, 0);
+        }
     }
 
     #[tokio::test]
