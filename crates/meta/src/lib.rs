@@ -14,6 +14,7 @@ mod machine;
 mod network;
 mod patient;
 mod raft;
+mod recent;
 mod settings;
 mod store;
 mod tend;

@@ -2,12 +2,14 @@
 
 use std::fmt::Debug;
 use std::ops::{Bound, RangeBounds};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openraft::storage::{LogFlushed, RaftLogStorage};
 use openraft::{AnyError, EntryPayload, LogState, OptionalSend, RaftLogReader, StorageIOError};
 use redb::{ReadableDatabase, ReadableTable};
 
 use crate::raft::{Entry, LogId, StorageError, Types, Vote};
+use crate::recent::Recent;
 use crate::store::{Fault, LOG, RECORDS, Store, decode, encode, record};
 
 /// One message to a voter that lags carries about so many bytes of entries, and at least one entry.
@@ -16,18 +18,32 @@ const READ_BYTES: usize = 1 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct LogStore {
     store: Store,
+    recent: Arc<Mutex<Recent>>,
 }
 
 impl LogStore {
     pub(crate) fn new(store: Store) -> Self {
-        Self { store }
+        Self { store, recent: Arc::default() }
     }
 
-    async fn read(&self, from: Bound<u64>, to: Bound<u64>, bytes: usize) -> Result<Vec<Entry>, StorageError> {
+    /// Where it ends.
+    pub(crate) fn last(&self) -> Option<LogId> {
+        self.recent().last()
+    }
+
+    /// From the one on, before the other.
+    async fn read(&self, from: u64, to: u64, bytes: usize) -> Result<Vec<Entry>, StorageError> {
+        if from >= to {
+            return Ok(Vec::new());
+        }
+        let recent = self.recent().get(from, to, bytes);
+        if let Some(entries) = recent {
+            return Ok(entries);
+        }
         let read = self.store.run(move |database| {
             let log = database.begin_read()?.open_table(LOG)?;
             let (mut entries, mut left) = (Vec::new(), bytes);
-            for row in log.range((from, to))? {
+            for row in log.range(from..to)? {
                 let (_, value) = row?;
                 let value = value.value();
                 if value.len() > left && !entries.is_empty() {
@@ -40,6 +56,11 @@ impl LogStore {
         });
         read.await.map_err(|fault| StorageIOError::read_logs(because(&fault)).into())
     }
+
+    /// Nothing that is done under this lock can leave it half done.
+    fn recent(&self) -> MutexGuard<'_, Recent> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl RaftLogReader<Types> for LogStore {
@@ -47,18 +68,21 @@ impl RaftLogReader<Types> for LogStore {
         &mut self,
         range: R,
     ) -> Result<Vec<Entry>, StorageError> {
-        let (from, to) = (range.start_bound().cloned(), range.end_bound().cloned());
-        if is_empty(from, to) {
-            return Ok(Vec::new());
-        }
+        let from = match range.start_bound() {
+            Bound::Included(first) => *first,
+            Bound::Excluded(before) => before.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let to = match range.end_bound() {
+            Bound::Included(last) => last.saturating_add(1),
+            Bound::Excluded(end) => *end,
+            Bound::Unbounded => u64::MAX,
+        };
         self.read(from, to, usize::MAX).await
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> Result<Vec<Entry>, StorageError> {
-        if start >= end {
-            return Ok(Vec::new());
-        }
-        self.read(Bound::Included(start), Bound::Excluded(end), READ_BYTES).await
+        self.read(start, end, READ_BYTES).await
     }
 }
 
@@ -70,12 +94,12 @@ impl RaftLogStorage<Types> for LogStore {
             let view = database.begin_read()?;
             let purged = view.open_table(RECORDS)?.get(record::PURGED)?;
             let last_purged_log_id = purged.map(|b| decode::<LogId>(record::PURGED, b.value())).transpose()?;
-            let log = view.open_table(LOG)?;
-            let last = log.last()?.map(|(_, b)| decode::<Entry>("the last entry", b.value())).transpose()?;
-            let last_log_id = last.map(|entry| entry.log_id).or(last_purged_log_id);
+            let last_log_id = last_of(&view.open_table(LOG)?)?.or(last_purged_log_id);
             Ok(LogState { last_purged_log_id, last_log_id })
         });
-        read.await.map_err(|fault| StorageIOError::read_logs(because(&fault)).into())
+        let state = read.await.map_err(|fault| StorageIOError::read_logs(because(&fault)))?;
+        self.recent().set_last(state.last_log_id);
+        Ok(state)
     }
 
     async fn get_log_reader(&mut self) -> Self {
@@ -111,12 +135,14 @@ impl RaftLogStorage<Types> for LogStore {
         I: IntoIterator<Item = Entry> + OptionalSend,
         I::IntoIter: OptionalSend,
     {
-        let mut rows = Vec::new();
+        let (mut rows, mut appended) = (Vec::new(), Vec::new());
         for entry in entries {
             if let EntryPayload::Normal(stamped) = &entry.payload {
                 stamped.mark.set();
             }
-            rows.push((entry.log_id.index, encode(&entry)));
+            let (index, bytes) = (entry.log_id.index, encode(&entry));
+            appended.push((entry, bytes.len()));
+            rows.push((index, bytes));
         }
         let committed = self.store.committed().take();
         let write = self.store.run(move |database| {
@@ -133,6 +159,7 @@ impl RaftLogStorage<Types> for LogStore {
         });
         match write.await {
             Ok(()) => {
+                self.recent().push(appended);
                 callback.log_io_completed(Ok(()));
                 Ok(())
             }
@@ -144,15 +171,21 @@ impl RaftLogStorage<Types> for LogStore {
     }
 
     async fn truncate(&mut self, since: LogId) -> Result<(), StorageError> {
+        self.recent().truncate(since.index);
         let write = self.store.run(move |database| {
             let change = database.begin_write()?;
             change.open_table(LOG)?.retain_in(since.index.., |_, _| false)?;
-            Ok(change.commit()?)
+            let last = last_of(&change.open_table(LOG)?)?;
+            change.commit()?;
+            Ok(last)
         });
-        write.await.map_err(|fault| StorageIOError::write_logs(because(&fault)).into())
+        let last = write.await.map_err(|fault| StorageIOError::write_logs(because(&fault)))?;
+        self.recent().set_last(last);
+        Ok(())
     }
 
     async fn purge(&mut self, upto: LogId) -> Result<(), StorageError> {
+        self.recent().purge(upto);
         let bytes = encode(&upto);
         let write = self.store.run(move |database| {
             let change = database.begin_write()?;
@@ -164,18 +197,9 @@ impl RaftLogStorage<Types> for LogStore {
     }
 }
 
-/// redb takes a range that ends before it begins for a mistake.
-fn is_empty(from: Bound<u64>, to: Bound<u64>) -> bool {
-    let first = match from {
-        Bound::Included(first) => first,
-        Bound::Excluded(before) => before.saturating_add(1),
-        Bound::Unbounded => 0,
-    };
-    match to {
-        Bound::Included(last) => last < first,
-        Bound::Excluded(end) => end <= first,
-        Bound::Unbounded => false,
-    }
+fn last_of(log: &impl ReadableTable<u64, &'static [u8]>) -> Result<Option<LogId>, Fault> {
+    let last = log.last()?.map(|(_, bytes)| decode::<Entry>("the last entry", bytes.value())).transpose()?;
+    Ok(last.map(|entry| entry.log_id))
 }
 
 pub(crate) fn because(fault: &Fault) -> AnyError {
