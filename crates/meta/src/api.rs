@@ -21,8 +21,8 @@ pub trait Meta: Send + Sync {
     /// The state as it was at some moment after the call and before its end; never an older one.
     fn read(&self) -> Pending<'_, Result<Arc<MetaState>, ReadError>>;
 
-    /// The state as its leader has it, if most voters followed that a moment ago: at most a few heartbeats old, and no voter is
-    /// asked for it. For those who compare and set: what they decide on may be old by the time they are heard, whatever they read.
+    /// The state as its leader has it, if most voters followed that a moment ago: at most a few heartbeats old, and nobody is
+    /// asked for it who need not be. For those who compare and set: what they decide on may be old by the time they are heard, whatever they read.
     fn peek(&self) -> Pending<'_, Result<Arc<MetaState>, ReadError>>;
 
     /// Whatever this node knows, which may be old. It never goes back.

@@ -111,31 +111,16 @@ impl Inner {
         }
     }
 
-    /// One round over everyone who might know: what the leader says about the voters, if there is one.
-    pub(crate) async fn find_leader(&self) -> Option<Guide> {
-        let mut tried = BTreeSet::from([self.me()]);
-        while let Some(node) = self.likeliest(&tried) {
-            tried.insert(node);
-            if let Ok(Answer::Pong(guide)) = self.call(node, Request::Ping, self.brief()).await {
-                if guide.leader == Some(node) {
-                    return Some(guide);
-                }
-                self.follow_guide(guide).await;
-            }
-        }
-        None
-    }
-
     fn is_said_to_lead(&self, node: NodeId) -> bool {
         self.guide().leader == Some(node) || self.heard_guide().leader == Some(node)
     }
 
     /// For questions that need no disk and no quorum.
     fn brief(&self) -> Duration {
-        self.settings.call.min(2 * self.settings.election.1)
+        self.settings.call.min(2 * self.settings.lease)
     }
 
-    async fn call(&self, node: NodeId, request: Request, limit: Duration) -> Result<Answer, CarryError> {
+    pub(crate) async fn call(&self, node: NodeId, request: Request, limit: Duration) -> Result<Answer, CarryError> {
         let request = encode(&Envelope { cluster: Some(self.identity.cluster), request });
         let bytes =
             timeout(limit, self.carrier.call(node, request)).await.unwrap_or(Err(CarryError::NoAnswer(node)))?;
@@ -193,9 +178,12 @@ fn heard(question: &Question, answer: Answer) -> Heard {
             tracing::debug!(why, "a node does not answer about the blueprint");
             Heard::Nothing
         }
-        Answer::Append(_) | Answer::Vote(_) | Answer::Snapshot(_) | Answer::State(..) | Answer::Joined { .. } => {
-            Heard::Nothing
-        }
+        Answer::Append(_)
+        | Answer::Vote(_)
+        | Answer::Snapshot(_)
+        | Answer::State(..)
+        | Answer::Joined { .. }
+        | Answer::Heard(_) => Heard::Nothing,
     }
 }
 

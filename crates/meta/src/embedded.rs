@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use blueprint::{Applied, Command, MetaCommand, MetaState, NodeId, Report};
+use blueprint::{Applied, Command, Instant, MetaCommand, MetaState, NodeId, Report};
 use bytes::Bytes;
 use openraft::{EmptyNode, ServerState};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::ask::{Question, Reached};
+use crate::beat::Hearing;
 use crate::clock::LeaderClock;
 use crate::gather::{self, MOST_TOGETHER, Proposal};
 use crate::log::LogStore;
@@ -44,6 +45,8 @@ pub(crate) struct Inner {
     pub(crate) seeds: Vec<NodeId>,
     guide: Mutex<Guide>,
     clock: Mutex<LeaderClock>,
+    pub(crate) log: LogStore,
+    pub(crate) hearing: Mutex<Hearing>,
     closed: AtomicBool,
     proposals: mpsc::Sender<Proposal>,
     tending: Mutex<Option<JoinHandle<()>>>,
@@ -206,10 +209,11 @@ impl Embedded {
         let config = settings.for_raft(&identity.cluster.to_string()).map_err(OpenError::Settings)?;
         let known = Arc::new(Known::new());
         let machine = Machine::load(store.clone(), Arc::clone(&known)).await.map_err(|fault| store.fault(fault))?;
-        let (cluster, pause) = (identity.cluster, settings.heartbeat);
-        let network = Network { carrier: Arc::clone(&carrier), cluster, pause };
+        let (cluster, heartbeat) = (identity.cluster, settings.heartbeat);
+        let network = Network { carrier: Arc::clone(&carrier), cluster, heartbeat };
         let log = LogStore::new(store.clone());
-        let raft = Raft::new(identity.me.0, Arc::new(config), network, log, machine).await;
+        let hearing = Mutex::new(Hearing::new(settings.clock.now(), settings.silence()));
+        let raft = Raft::new(identity.me.0, Arc::new(config), network, log.clone(), machine).await;
         let raft = raft.map_err(|fatal| OpenError::Stopped(fatal.to_string()))?;
         let (proposals, proposed) = mpsc::channel(MOST_TOGETHER);
         let inner = Arc::new(Inner {
@@ -222,6 +226,8 @@ impl Embedded {
             seeds,
             guide: Mutex::new(guide),
             clock: Mutex::default(),
+            log,
+            hearing,
             closed: AtomicBool::new(false),
             proposals,
             tending: Mutex::default(),
@@ -273,8 +279,8 @@ impl Embedded {
         let raft = &self.inner.raft;
         let failed = |error: &dyn std::fmt::Display| Answer::Failed(error.to_string());
         match request {
-            Request::Append(rpc) => raft.append_entries(rpc).await.map_or_else(|e| failed(&e), Answer::Append),
-            Request::Vote(rpc) => raft.vote(rpc).await.map_or_else(|e| failed(&e), Answer::Vote),
+            Request::Append(rpc) => self.inner.follow(rpc).await.map_or_else(|e| failed(&e), Answer::Append),
+            Request::Vote(rpc) => self.inner.vote(rpc).await.map_or_else(|e| failed(&e), Answer::Vote),
             Request::Snapshot(rpc) => match raft.install_snapshot(rpc).await {
                 Ok(done) => Answer::Snapshot(Ok(done)),
                 Err(openraft::error::RaftError::APIError(error)) => Answer::Snapshot(Err(error)),
@@ -286,6 +292,7 @@ impl Embedded {
             Request::Join(command @ Command::AddNode { .. }) => self.take_in(command).await,
             Request::Join(_) => Answer::Failed("a node joins by adding itself, and by nothing else".to_owned()),
             Request::Ping => Answer::Pong(self.inner.guide()),
+            Request::Hear => self.inner.heard().map_or_else(|| failed(&"its part has ended"), Answer::Heard),
         }
     }
 
@@ -343,7 +350,10 @@ impl Meta for Embedded {
     }
 
     fn peek(&self) -> Pending<'_, Result<Arc<MetaState>, ReadError>> {
-        Box::pin(self.ask_to_read(Question::Peek))
+        match self.inner.peek_as_follower() {
+            Some(state) => Box::pin(std::future::ready(Ok(state))),
+            None => Box::pin(self.ask_to_read(Question::Peek)),
+        }
     }
 
     fn watch(&self) -> watch::Receiver<Arc<MetaState>> {
@@ -397,7 +407,7 @@ impl Inner {
     }
 
     /// What the clock of the leader of that term says.
-    pub(crate) fn stamp(&self, term: u64) -> blueprint::Instant {
+    pub(crate) fn stamp(&self, term: u64) -> Instant {
         let applied = self.known.get().clock;
         lock(&self.clock).stamp(term, self.settings.clock.now(), applied)
     }
@@ -422,10 +432,22 @@ impl Inner {
         }
     }
 
+    /// As a voter that followed the leader a moment ago, where these two are most of the voters: nobody else led then, and what the leader
+    /// had committed is here.
+    fn peek_as_follower(&self) -> Option<Arc<MetaState>> {
+        let leader = self.followed_lately()?;
+        let metrics = self.raft.metrics();
+        let metrics = metrics.borrow();
+        let follows = metrics.state == ServerState::Follower && metrics.running_state.is_ok() && !self.is_closed();
+        let [voters] = metrics.membership_config.membership().get_joint_config().as_slice() else { return None };
+        let are_most = voters.len() <= 3 && voters.contains(&self.me().0) && voters.contains(&leader.0);
+        (follows && are_most).then(|| self.known.get())
+    }
+
     /// It leads, and most voters do not hear it: what it appended now would have an unknown outcome at best.
-    fn is_forsaken(&self, metrics: &Metrics) -> bool {
+    pub(crate) fn is_forsaken(&self, metrics: &Metrics) -> bool {
         let alone = metrics.millis_since_quorum_ack.map(Duration::from_millis);
-        alone.is_some_and(|alone| alone > 2 * self.settings.election.1)
+        alone.is_some_and(|alone| alone > 2 * self.settings.lease)
     }
 
     /// Whom others should ask, as far as this node knows.
@@ -604,6 +626,6 @@ async fn be_taken_in(
 }
 
 /// Nothing that is done under these locks can leave them half done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,6 +5,7 @@
 
 mod api;
 mod ask;
+mod beat;
 mod carrier;
 mod clock;
 mod embedded;

@@ -20,8 +20,8 @@ use crate::{Carrier, ClusterId};
 pub(crate) struct Network {
     pub(crate) carrier: Arc<dyn Carrier>,
     pub(crate) cluster: ClusterId,
-    /// After a voter could not be reached.
-    pub(crate) pause: Duration,
+    /// So long an answer is waited for, and so long until it is tried again.
+    pub(crate) heartbeat: Duration,
 }
 
 pub(crate) struct Wire {
@@ -69,7 +69,9 @@ impl RaftNetwork<Types> for Wire {
         rpc: AppendEntriesRequest<Types>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<u64>, Failed> {
-        match self.call(Request::Append(rpc), option.hard_ttl()).await? {
+        // A voter that is slow with one of these hears no other meanwhile.
+        let limit = option.hard_ttl().min(self.network.heartbeat);
+        match self.call(Request::Append(rpc), limit).await? {
             Answer::Append(answer) => Ok(answer),
             other => Err(self.misfit(&other)),
         }
@@ -97,6 +99,6 @@ impl RaftNetwork<Types> for Wire {
     }
 
     fn backoff(&self) -> Backoff {
-        Backoff::new(std::iter::repeat(self.network.pause))
+        Backoff::new(std::iter::repeat(self.network.heartbeat))
     }
 }

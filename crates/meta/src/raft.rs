@@ -28,6 +28,7 @@ pub(crate) type Vote = openraft::Vote<u64>;
 pub(crate) type Membership = openraft::StoredMembership<u64, EmptyNode>;
 pub(crate) type SnapshotMeta = openraft::SnapshotMeta<u64, EmptyNode>;
 pub(crate) type Metrics = openraft::RaftMetrics<u64, EmptyNode>;
+pub(crate) type RaftError = openraft::error::RaftError<u64>;
 pub(crate) type StorageError = openraft::StorageError<u64>;
 
 /// An entry of the log: commands that came together, each accepted or refused by itself (`gather`).

@@ -9,9 +9,9 @@ use blueprint::Instant;
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub heartbeat: Duration,
-    /// A follower that hears nothing asks for votes after the longest of these plus one drawn between them, and looks at its clock
-    /// every one and a half heartbeats: by default a leader that dies is replaced after about 0.9 to 1.4 seconds.
-    pub election: (Duration, Duration),
+    /// A voter that has heard a leader within this long votes for no other. After that it is the turn of the first to stand for
+    /// election, one heartbeat later that of the next, and so on: by default a leader that dies is replaced after about 0.7 seconds.
+    pub lease: Duration,
     /// How long a leader waits for a command to be committed before it says that the outcome is unknown. Also for a voter to answer,
     /// when voters are changed.
     pub patience: Duration,
@@ -39,7 +39,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             heartbeat: Duration::from_millis(100),
-            election: (Duration::from_millis(300), Duration::from_millis(600)),
+            lease: Duration::from_millis(600),
             patience: Duration::from_secs(2),
             call: Duration::from_millis(2500),
             deadline: Duration::from_secs(5),
@@ -60,11 +60,18 @@ impl Settings {
             return Err(format!("{} voters: 1, 3 or 5 are possible", self.voters));
         }
         let millis = |span: Duration| span.as_millis() as u64;
+        let lease = millis(self.lease);
+        if self.heartbeat.is_zero() || self.heartbeat * 3 > self.lease {
+            return Err("a lease must last for three heartbeats, or a beat that was lost would end it".to_owned());
+        }
         let config = openraft::Config {
             cluster_name: cluster.to_owned(),
-            heartbeat_interval: millis(self.heartbeat),
-            election_timeout_min: millis(self.election.0),
-            election_timeout_max: millis(self.election.1),
+            // It neither beats nor stands by itself (`beat`), and need not look whether it is time to, as often as it would.
+            enable_heartbeat: false,
+            enable_elect: false,
+            heartbeat_interval: lease - 2,
+            election_timeout_min: lease - 1,
+            election_timeout_max: lease,
             install_snapshot_timeout: millis(self.patience),
             snapshot_policy: openraft::SnapshotPolicy::LogsSinceLast(self.snapshot_every),
             max_in_snapshot_log_to_keep: self.keep_entries,
@@ -74,6 +81,13 @@ impl Settings {
             ..openraft::Config::default()
         };
         config.validate().map_err(|error| error.to_string())
+    }
+}
+
+impl Settings {
+    /// Who has heard nobody for so long may stand: by then the leases of the others have run out, too.
+    pub(crate) fn silence(&self) -> Duration {
+        self.lease + self.heartbeat / 4
     }
 }
 

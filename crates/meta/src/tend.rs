@@ -27,34 +27,23 @@ pub(crate) async fn tend(inner: Weak<Inner>) {
     let Some((mut known, round)) = inner.upgrade().map(|i| (i.known.watch(), i.settings.round)) else { return };
     loop {
         let Some(strong) = inner.upgrade() else { return };
-        let turn = if strong.is_leader() { strong.turn(&mut watch).await } else { strong.mind_exile().await };
+        let seen = known.borrow_and_update().blueprint.epoch;
+        let turn = if strong.is_leader() { strong.turn(&mut watch).await } else { Ok(()) };
         drop(strong);
         if let Err(why) = turn {
             tracing::warn!(why, "the voters of the meta group could not be changed; it is tried again");
             tokio::time::sleep(round).await;
             continue;
         }
-        // A change of the state may be one of its nodes.
-        if let Ok(Err(_)) = tokio::time::timeout(round, known.changed()).await {
+        // A new blueprint may have other nodes; reports, which come all the time, change nothing here.
+        let news = known.wait_for(|state| state.blueprint.epoch != seen);
+        if let Ok(Err(_)) = tokio::time::timeout(round, news).await {
             return;
         }
     }
 }
 
 impl Inner {
-    /// A candidate looks whether it may be one at all. What it finds out only keeps it from standing: it still votes for others.
-    async fn mind_exile(&self) -> Result<(), String> {
-        let metrics = self.metrics();
-        if metrics.state == openraft::ServerState::Candidate
-            && !self.is_exiled(&metrics)
-            && let Some(guide) = self.find_leader().await
-        {
-            self.follow_guide(guide).await;
-        }
-        self.raft.runtime_config().elect(!self.is_exiled(&self.metrics()));
-        Ok(())
-    }
-
     async fn turn(&self, watch: &mut Watch) -> Result<(), String> {
         let metrics = self.metrics();
         let (now, state) = (self.settings.clock.now(), self.known.get());

@@ -13,6 +13,7 @@ use openraft::raft::{
 use serde::{Deserialize, Serialize};
 
 use crate::ClusterId;
+use crate::beat::Heard;
 use crate::raft::{LogId, Types};
 
 /// Raised whenever the bytes of one version could be misread by another.
@@ -42,6 +43,8 @@ pub(crate) enum Request {
     Peek {
         known: Epoch,
     },
+    /// Does it hear a leader? From a voter that does not.
+    Hear,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -65,6 +68,7 @@ pub(crate) enum Answer {
     OtherCluster(ClusterId),
     /// In words.
     Failed(String),
+    Heard(Heard),
 }
 
 /// Whom to ask instead.

@@ -265,6 +265,26 @@ async fn a_minority_neither_reads_nor_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_comes_back_does_not_end_the_rule_of_another() {
+    // A busy machine may stand still for a while, and must not for that long.
+    let settings = Settings { lease: Duration::from_secs(1), ..Settings::default() };
+    let world = World::with_nodes(settings.clone(), 3).await;
+    let leader = world.any_leader().await;
+    let term = world.node(leader).status().term;
+    let others: Vec<u64> = (1..=3).filter(|id| *id != leader).collect();
+    // One that nobody hears, and one that hears everyone but the leader: both for longer than it takes to want to stand.
+    for (one, from) in [([others[0]], vec![leader, others[1]]), ([others[1]], vec![leader])] {
+        world.net.part(&one, &from);
+        tokio::time::sleep(settings.lease * 2).await;
+        world.net.heal();
+        world.insist(one[0], create(&format!("by-{}", one[0]))).await;
+        let status = world.node(leader).status();
+        assert_eq!((status.role, status.term), (Role::Leader, term));
+    }
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_leader_lost_to_another_is_unknown_and_not_asked_again() {
     let long = Duration::from_secs(20);
     let settings = Settings { patience: long, call: long, deadline: long, ..Settings::default() };

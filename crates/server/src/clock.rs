@@ -1,6 +1,6 @@
 //! The clocks that machines are told by: one that never goes back and counts suspended time, and the wall clock, which may be wrong.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use blueprint::Instant;
 use rustix::time::{ClockId, clock_gettime};
@@ -9,6 +9,12 @@ use rustix::time::{ClockId, clock_gettime};
 pub(crate) fn now() -> Instant {
     let time = clock_gettime(ClockId::Boottime);
     Instant(time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000)
+}
+
+/// The first one after now. Nodes of one machine have the same.
+pub(crate) fn next_multiple_of(span: Duration) -> Instant {
+    let span = (span.as_micros() as u64).max(1);
+    Instant((now().0 / span + 1) * span)
 }
 
 /// Microseconds since 1970.

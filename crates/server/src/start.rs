@@ -29,6 +29,7 @@ use crate::door::House;
 use crate::lane::{self, Parts};
 use crate::link::{self, Caller};
 use crate::post::{DeskLetter, Letter, Post};
+use crate::timer::Timer;
 use crate::wire::{End, Welcome};
 use crate::{EXIT_BUG, arrive, clock, http, leave};
 
@@ -264,10 +265,11 @@ async fn open_meta(
     // A voter answers within a heartbeat, its sync included, or counts as away: on a busy disk a tenth of a second is too short. Whoever
     // is more patient with nodes is so with voters.
     let silence = Duration::from_millis(config.silence_ms);
+    let heartbeat = silence * 2 / 7;
     let settings = meta::Settings {
         voters: config.voters,
-        heartbeat: silence * 2 / 7,
-        election: (silence * 9 / 14, silence),
+        heartbeat,
+        lease: silence,
         clock: meta::Clock(Arc::new(clock::now)),
         ..Default::default()
     };
@@ -314,7 +316,17 @@ async fn open_meta(
         (Start::Again, None) => return Err(ServeError::Meta(meta::OpenError::Vacant(path))),
     };
     wires.settle_in(meta.cluster().0);
+    spawn_local(keep_beating(meta.clone(), heartbeat));
     Ok(meta)
+}
+
+/// All nodes of a machine do it at the same time, and at that of their rounds: it costs less than to wake up again and again.
+async fn keep_beating(meta: Embedded, heartbeat: Duration) {
+    let timer = Timer::new().expect("a file for the time: there were some for the runtime");
+    while meta.beat() {
+        timer.set(clock::next_multiple_of(heartbeat));
+        timer.goes_off().await;
+    }
 }
 
 enum Found {

@@ -135,6 +135,12 @@ impl World {
     }
 
     fn enter(&self, id: u64, node: Embedded) {
+        let (beating, heartbeat) = (node.clone(), self.settings.heartbeat);
+        tokio::spawn(async move {
+            while beating.beat() {
+                tokio::time::sleep(heartbeat).await;
+            }
+        });
         self.net.nodes.lock().unwrap().insert(NodeId(id), node);
     }
 
