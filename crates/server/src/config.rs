@@ -112,6 +112,8 @@ impl Config {
             lease,
             margin: (lease / 20).max(millis(1)),
             stall: (2 * lease).max(millis(1)),
+            // Whoever was killed or stood still comes back as a laggard, as a rule, and is not slow at all.
+            seat_delay: lease / 2,
             ..phaser::Config::default()
         };
         // Each round wakes every node a few times, also when nothing happens.
