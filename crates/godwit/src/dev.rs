@@ -145,14 +145,16 @@ impl Cluster {
         bar.enable_steady_tick(Duration::from_millis(100));
         for number in 1..=self.nodes {
             bar.set_message(format!("starting node {number} of {}", self.nodes));
+            let was_here = self.data.join(format!("node-{number}")).exists();
             let process = running.process_of(&self.data, number)?;
             running.nodes.push(Member::spawn(number, process)?);
             running.save(&self.data)?;
-            if number == 1 {
+            // The others join it. If it was here before it waits for them.
+            if number == 1 && !was_here {
                 running.wait_for(&self.data, number)?;
             }
         }
-        for number in 2..=self.nodes {
+        for number in 1..=self.nodes {
             bar.set_message(format!("waiting for node {number} of {}", self.nodes));
             running.wait_for(&self.data, number)?;
         }
