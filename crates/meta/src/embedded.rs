@@ -212,9 +212,10 @@ impl Embedded {
         let (cluster, heartbeat) = (identity.cluster, settings.heartbeat);
         let network = Network { carrier: Arc::clone(&carrier), cluster, heartbeat };
         let log = LogStore::new(store.clone());
-        let hearing = Mutex::new(Hearing::new(settings.clock.now(), settings.silence()));
         let raft = Raft::new(identity.me.0, Arc::new(config), network, log.clone(), machine).await;
         let raft = raft.map_err(|fatal| OpenError::Stopped(fatal.to_string()))?;
+        let knew_leader = raft.metrics().borrow().vote.is_committed();
+        let hearing = Mutex::new(Hearing::new(settings.clock.now(), settings.silence(), knew_leader));
         let (proposals, proposed) = mpsc::channel(MOST_TOGETHER);
         let inner = Arc::new(Inner {
             identity,
@@ -432,16 +433,17 @@ impl Inner {
         }
     }
 
-    /// As a voter that followed the leader a moment ago, where these two are most of the voters: nobody else led then, and what the leader
-    /// had committed is here.
+    /// As a voter that followed the leader a moment ago, where these two are most of the voters: nobody else led then, and what the
+    /// leader had committed then is here.
     fn peek_as_follower(&self) -> Option<Arc<MetaState>> {
-        let leader = self.followed_lately()?;
+        let (leader, committed) = self.followed_lately()?;
         let metrics = self.raft.metrics();
         let metrics = metrics.borrow();
         let follows = metrics.state == ServerState::Follower && metrics.running_state.is_ok() && !self.is_closed();
         let [voters] = metrics.membership_config.membership().get_joint_config().as_slice() else { return None };
         let are_most = voters.len() <= 3 && voters.contains(&self.me().0) && voters.contains(&leader.0);
-        (follows && are_most).then(|| self.known.get())
+        let is_here = metrics.last_applied >= committed;
+        (follows && are_most && is_here).then(|| self.known.get())
     }
 
     /// It leads, and most voters do not hear it: what it appended now would have an unknown outcome at best.

@@ -92,8 +92,7 @@ impl RaftLogStorage<Types> for LogStore {
     async fn get_log_state(&mut self) -> Result<LogState<Types>, StorageError> {
         let read = self.store.run(|database| {
             let view = database.begin_read()?;
-            let purged = view.open_table(RECORDS)?.get(record::PURGED)?;
-            let last_purged_log_id = purged.map(|b| decode::<LogId>(record::PURGED, b.value())).transpose()?;
+            let last_purged_log_id = purged_of(&view.open_table(RECORDS)?)?;
             let last_log_id = last_of(&view.open_table(LOG)?)?.or(last_purged_log_id);
             Ok(LogState { last_purged_log_id, last_log_id })
         });
@@ -175,7 +174,10 @@ impl RaftLogStorage<Types> for LogStore {
         let write = self.store.run(move |database| {
             let change = database.begin_write()?;
             change.open_table(LOG)?.retain_in(since.index.., |_, _| false)?;
-            let last = last_of(&change.open_table(LOG)?)?;
+            let last = match last_of(&change.open_table(LOG)?)? {
+                Some(last) => Some(last),
+                None => purged_of(&change.open_table(RECORDS)?)?,
+            };
             change.commit()?;
             Ok(last)
         });
@@ -200,6 +202,10 @@ impl RaftLogStorage<Types> for LogStore {
 fn last_of(log: &impl ReadableTable<u64, &'static [u8]>) -> Result<Option<LogId>, Fault> {
     let last = log.last()?.map(|(_, bytes)| decode::<Entry>("the last entry", bytes.value())).transpose()?;
     Ok(last.map(|entry| entry.log_id))
+}
+
+fn purged_of(records: &impl ReadableTable<&'static str, &'static [u8]>) -> Result<Option<LogId>, Fault> {
+    records.get(record::PURGED)?.map(|bytes| decode(record::PURGED, bytes.value())).transpose()
 }
 
 pub(crate) fn because(fault: &Fault) -> AnyError {

@@ -21,7 +21,7 @@ use crate::clock;
 use crate::gate::{self, Host, Visitor};
 use crate::link::{Back, Caller, Links, READ_AT_ONCE};
 use crate::post::{DeskLetter, Letter, Post};
-use crate::timer::Alarm;
+use crate::timer::{Alarm, as_if_in_time};
 use crate::wire::{self, End, Frame, LONGEST_FRAME, LONGEST_GREETING};
 
 /// A deadline that is past already is no reason to do nothing else.
@@ -205,8 +205,8 @@ impl Driver {
 
     /// If it wants to be: whatever this thread is awake for, what is due is due.
     fn wake_desk(&self, now: Instant) {
-        if let Some(told) = self.alarm.take(now, self.told.get()) {
-            self.step_at(told, Input::Wake);
+        if let Some(due) = self.alarm.take(now) {
+            self.step_at(as_if_in_time(due, now, self.told.get()), Input::Wake);
             self.awake.notify_one();
         }
     }

@@ -146,8 +146,8 @@ impl Driver {
 
     /// If it wants to be: whatever this thread is awake for, what is due is due.
     fn wake_lane(&self, now: Instant) {
-        if let Some(told) = self.alarm.take(now, self.now()) {
-            self.lane.borrow_mut().step(told, Input::Wake, &mut self.out.borrow_mut());
+        if self.alarm.take(now).is_some() {
+            self.lane.borrow_mut().step(now, Input::Wake, &mut self.out.borrow_mut());
             self.wake();
         }
         self.now.set(now);

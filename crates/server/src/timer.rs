@@ -18,8 +18,7 @@ use rustix::time::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A machine that is woken no later than this is told that it was woken in time. Otherwise what it does every so often would come a
-/// little later each time, and soon at another time than everything else.
+/// Who is woken no later than this is in time.
 const IN_TIME: Duration = Duration::from_millis(20);
 /// The first of the nodes wakes in time, the last so much later.
 const LATEST: Duration = Duration::from_millis(2);
@@ -51,20 +50,26 @@ impl Alarm {
         }
     }
 
-    /// When the machine is to believe that it was woken, if it is to be woken now; `told` is what it was told last. Once: then the alarm
-    /// is to be set again.
-    pub(crate) fn take(&self, now: Instant, told: Instant) -> Option<Instant> {
+    /// When the machine wanted to be woken, if it is to be woken now. Once: then the alarm is to be set again.
+    pub(crate) fn take(&self, now: Instant) -> Option<Instant> {
         let due = self.due.get();
         if now < due {
             return None;
         }
         self.due.set(Instant::NEVER);
-        Some(if now.since(due) <= IN_TIME { due.max(told) } else { now })
+        Some(due)
     }
 
     pub(crate) async fn goes_off(&self) {
         self.timer.goes_off().await;
     }
+}
+
+/// What a machine that holds no leases is told of the time when it is woken, if it was told `told` before: that it was woken in time, if
+/// that is nearly so. Otherwise what it does every so often would come a little later each time, and soon at another time than
+/// everything else.
+pub(crate) fn as_if_in_time(due: Instant, now: Instant, told: Instant) -> Instant {
+    if now.since(due) <= IN_TIME { due.max(told) } else { now }
 }
 
 #[derive(Debug)]
@@ -141,16 +146,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_little_late_is_in_time_and_time_does_not_go_back() {
+    async fn an_alarm_is_taken_once() {
         let alarm = Alarm::new(NodeId(0), 100 * MS).expect("a file");
         let at = |millis: u64| Instant::ZERO + Duration::from_millis(millis);
         alarm.set(at(100), at(300));
-        assert_eq!(alarm.take(at(99), at(90)), None);
-        assert_eq!(alarm.take(at(113), at(99)), Some(at(100)), "as if it were in time");
-        assert_eq!(alarm.take(at(114), at(100)), None, "once");
-        alarm.set(at(200), at(300));
-        assert_eq!(alarm.take(at(290), at(104)), Some(at(290)), "that is late");
-        alarm.set(at(303), at(400));
-        assert_eq!(alarm.take(at(305), at(304)), Some(at(304)), "it was told that before");
+        assert_eq!([99, 113, 114].map(|millis| alarm.take(at(millis))), [None, Some(at(100)), None]);
+    }
+
+    #[test]
+    fn a_little_late_is_in_time_and_time_does_not_go_back() {
+        let told = |due: u64, now: u64, told: u64| {
+            let [due, now, told] = [due, now, told].map(|millis| Instant::ZERO + Duration::from_millis(millis));
+            as_if_in_time(due, now, told).0 / 1_000
+        };
+        assert_eq!(told(100, 113, 99), 100);
+        assert_eq!(told(200, 290, 104), 290, "that is late");
+        assert_eq!(told(303, 305, 304), 304, "it was told that before");
     }
 }

@@ -49,7 +49,8 @@ impl Alone {
         let lane: Lane<Honest> = Lane::recover(ME, lane, Config::default(), durable, life, clock::now(), &mut said);
         let house = Arc::new(House::new(ME, "alone".into(), Addresses::default(), 10));
         let (number, cluster, given) = (0, 1, post.clone());
-        let parts = Parts { number, me: ME, cluster, lane, said, journal, post: given, house };
+        let tick = Duration::from_millis(100);
+        let parts = Parts { number, me: ME, cluster, lane, tick, said, journal, post: given, house };
         let letters = letters.into_iter().next().expect("one lane");
         spawn_local(Driver::live(parts, letters));
         Self { post, _data: data }
