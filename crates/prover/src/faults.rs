@@ -23,8 +23,7 @@ const LONG_PAUSE: Range<u64> = 1_000..8_000;
 const LONG: u64 = 4;
 /// However slow the machine is, a cluster that has not recovered by then does not.
 const RECOVERY: Duration = Duration::from_secs(90);
-/// Writes flow again when they come at this share of the rate before, in a second. Not all of it: rates vary by themselves. The rate
-/// before is that of the calm just before the fault, or the usual one of all calms so far, if that is less.
+/// Writes flow again when they come at this share of the rate before, in a second. Not all of it: rates vary by themselves.
 const FLOW_PERCENT: u64 = 70;
 const FLOW: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(100);
@@ -124,7 +123,6 @@ impl Faults {
     ) -> Result<(), Failed> {
         let (begun, mut rng) = (Instant::now(), Rng::new(seed));
         let nodes = self.hands.nodes();
-        let mut rates = Vec::new();
         for kind in self.kinds.iter().cycle() {
             live.enter("calm");
             let (from, before) = (Instant::now(), live.acknowledged());
@@ -132,14 +130,11 @@ impl Faults {
                 return Ok(());
             }
             let rate = per_second(live.acknowledged() - before, from.elapsed());
-            rates.push(rate);
-            // A calm in which nobody else wanted the machine is no measure of what comes after it.
-            let usual = rate.min(median(&rates));
             let node = nodes[rng.below(nodes.len() as u64) as usize];
             let lengths = if rng.below(LONG) == 0 { LONG_PAUSE } else { PAUSE };
             let pause = Duration::from_millis(lengths.start + rng.below(lengths.end - lengths.start));
             let begun = Strike { kind: Some(*kind), node, at: live.now(), rate_before: rate, ..Strike::default() };
-            let (strike, done) = match self.one(live, *kind, begun.clone(), usual, pause, &mut stop).await {
+            let (strike, done) = match self.one(live, *kind, begun.clone(), pause, &mut stop).await {
                 Ok(strike) => (strike, Ok(())),
                 Err(failed) => (Strike { note: Some(failed.to_string()), down: true, ..begun }, Err(failed)),
             };
@@ -154,17 +149,16 @@ impl Faults {
         live: &Live,
         kind: FaultKind,
         mut strike: Strike,
-        usual: u64,
         pause: Duration,
         stop: &mut watch::Receiver<bool>,
     ) -> Result<Strike, Failed> {
-        let node = strike.node;
+        let (node, rate_before) = (strike.node, strike.rate_before);
         live.enter(format!("{kind} of node {node}"));
         self.by_hand(move |hands| hands.strike(kind, node)).await?;
         match kind {
             FaultKind::Kill | FaultKind::Leave => {
                 if !is_stopped(stop, SHORTEST_AWAY).await {
-                    strike.flowing = when_flowing(&mut Flow::default(), live, usual, LONGEST_AWAY).await;
+                    strike.flowing = when_flowing(&mut Flow::default(), live, rate_before, LONGEST_AWAY).await;
                 }
             }
             FaultKind::Pause | FaultKind::Partition => _ = is_stopped(stop, pause).await,
@@ -175,12 +169,12 @@ impl Faults {
         // Coming back disturbs: only from here on it counts.
         let mut flow = Flow::default();
         if strike.flowing.is_none() {
-            strike.flowing = when_flowing(&mut flow, live, usual, RECOVERY).await;
+            strike.flowing = when_flowing(&mut flow, live, rate_before, RECOVERY).await;
         }
-        match self.until_well(|| flow.note(live) && flow.is_at(usual)).await {
+        match self.until_well(|| flow.note(live) && flow.is_at(rate_before)).await {
             (health, true) if self.allows_next(&health) => strike.recovered = Some(live.now()),
             (health, false) if self.allows_next(&health) => {
-                strike.note = Some(format!("writes did not come back to {usual} per second in time"));
+                strike.note = Some(format!("writes did not come back to {rate_before} per second in time"));
             }
             (Health::Down(lacks), _) => {
                 strike.note = Some(format!("it did not serve again in time: {lacks}"));
@@ -261,12 +255,6 @@ impl Flow {
 
 fn per_second(count: u64, time: Duration) -> u64 {
     (u128::from(count) * 1_000_000 / time.as_micros().max(1)) as u64
-}
-
-fn median(rates: &[u64]) -> u64 {
-    let mut sorted = rates.to_vec();
-    sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).copied().unwrap_or(0)
 }
 
 /// Waits, unless it is told to stop.
