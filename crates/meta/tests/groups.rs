@@ -285,6 +285,22 @@ async fn who_comes_back_does_not_end_the_rule_of_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_whom_one_voter_hears_is_replaced_by_the_others() {
+    let settings = Settings { voters: 5, ..Settings::default() };
+    let world = World::with_nodes(settings, 5).await;
+    world.until("all vote", || world.voters().len() == 5).await;
+    let leader = world.any_leader().await;
+    let others: Vec<u64> = (1..=5).filter(|id| *id != leader).collect();
+    let (witness, rest) = (others[0], &others[1..]);
+    world.net.part(&[leader], rest);
+    for id in rest {
+        world.insist(*id, create(&format!("by-{id}"))).await;
+    }
+    world.insist(witness, create("by-the-witness")).await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_leader_lost_to_another_is_unknown_and_not_asked_again() {
     let long = Duration::from_secs(20);
     let settings = Settings { patience: long, call: long, deadline: long, ..Settings::default() };

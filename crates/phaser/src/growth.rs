@@ -204,10 +204,14 @@ impl<C: Conduct> Phaser<C> {
 }
 
 impl Leader {
-    /// Twice as long each time.
+    /// Twice as long each time, unless it has done well since for much longer than it had to wait.
     pub(crate) fn delay_seat(&mut self, who: Member, now: Instant, delay: core::time::Duration) {
         let (count, not_before) = self.delays.entry(who.node).or_insert((0, now));
-        *not_before = now + delay * 2u32.pow((*count).min(5));
+        let after = |count: u32| delay * 2u32.pow(count.min(5));
+        if now.since(*not_before) > 8 * after(count.saturating_sub(1)) {
+            *count = 0;
+        }
+        *not_before = now + after(*count);
         *count += 1;
     }
 }

@@ -78,6 +78,8 @@ impl Leader {
     pub(crate) fn adopt<C: Conduct>(&mut self, government: Government, last: Index, now: Instant, config: &Config) {
         assert!(government.term > self.term, "governments only go forward");
         let mut before = core::mem::take(&mut self.peers);
+        // Whoever comes back one day comes as somebody else.
+        self.delays.retain(|node, _| government.named(*node).is_some());
         for (member, part) in Self::seats(&government) {
             let laggard = |p: &Peer| p.member == member && p.part == Part::Secondary && part == Part::Candidate;
             if before.iter().any(laggard) {

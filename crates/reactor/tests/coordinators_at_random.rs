@@ -22,7 +22,7 @@ const TICK: u64 = 10;
 const FAULTS_UNTIL: u64 = 40_000;
 const END: u64 = 75_000;
 /// A period, and how late a round may be.
-const NAP: u64 = 500;
+const NAP: u64 = 250 + 500;
 
 #[derive(Clone, Copy, Default)]
 struct Stale;

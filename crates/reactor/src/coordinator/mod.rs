@@ -75,7 +75,7 @@ impl<C: Conduct> Coordinator<C> {
         let spread = seed % (config.period.as_micros() as u64).max(1);
         let state = Arc::<MetaState>::default();
         Self {
-            place: Place::of(config.me, &state.reports),
+            place: Place::of(config.me, &state),
             state,
             read_at: now,
             duty: Duty::new(now),
@@ -168,7 +168,7 @@ impl<C: Conduct> Coordinator<C> {
         }
         self.read_at = now;
         let before = core::mem::replace(&mut self.state, state);
-        self.place = Place::of(self.config.me, &self.state.reports);
+        self.place = Place::of(self.config.me, &self.state);
         let blueprint = self.state.blueprint.clone();
         let known = |node| blueprint.nodes.contains_key(&node);
         self.watch.keep_only(known);

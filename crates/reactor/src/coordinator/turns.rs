@@ -7,7 +7,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 
-use blueprint::{Conduct, CoordinatorId, Epoch, Instant, NodeId, OperationId, Reports};
+use blueprint::{Conduct, CoordinatorId, Epoch, Instant, MetaState, NodeId, OperationId};
 
 use super::Coordinator;
 
@@ -70,8 +70,13 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub(crate) fn of(me: CoordinatorId, reports: &Reports) -> Self {
-        let mut alive: BTreeSet<CoordinatorId> = reports.coordinators().collect();
+    /// One whose node has departed, or is about to, has said its last word, even if that still counts.
+    pub(crate) fn of(me: CoordinatorId, state: &MetaState) -> Self {
+        let is_there = |id: &CoordinatorId| {
+            let (node, reports) = (NodeId(id.0), &state.reports);
+            state.blueprint.is_present(node) && !reports.is_silent_to_most(node)
+        };
+        let mut alive: BTreeSet<CoordinatorId> = state.reports.coordinators().filter(is_there).collect();
         alive.insert(me);
         let mine = alive.iter().take_while(|id| **id < me).count();
         Self { mine: mine as u32, count: alive.len() as u32 }
