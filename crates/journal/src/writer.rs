@@ -1,6 +1,7 @@
 //! The one thread that syncs: gathers what all lanes want, writes it, syncs once, and says so. Between groups it keeps the house:
 //! a blank segment ahead, old segments freed, files of tables rewritten.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -369,8 +370,15 @@ impl Writer {
             }
             encoded
         };
-        // Encoded twice, because a lane may write in between; it is the rare path.
-        self.with_room(0, |pen| pen.has_room_for(&encode(pen)), |pen| pen.carry(&encode(pen)))?;
+        // Of the last look: nobody writes between that and the act.
+        let encoded = Cell::new(Encoded::default());
+        let has_room = |pen: &Pen| {
+            let latest = encode(pen);
+            let has_room = pen.has_room_for(&latest);
+            encoded.set(latest);
+            has_room
+        };
+        self.with_room(0, has_room, |pen| pen.carry(&encoded.take()))?;
         self.shared.counts.carried.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }

@@ -164,7 +164,7 @@ impl Inner {
         let silent = self.settings.clock.now().since(silent_since);
         let is_patient = silent < self.settings.silence() * 2 + self.settings.heartbeat * self.settings.voters as u32;
         let last = self.log.last();
-        let agrees = |their: &Heard| !their.hears && !(is_patient && their.last > last);
+        let agrees = |their: &Heard| !(their.hears || is_patient && their.last > last);
         let is_for_it =
             |node: &u64| *node == self.me().0 || heard.iter().any(|(id, their)| id.0 == *node && agrees(their));
         let joint = metrics.membership_config.membership().get_joint_config();

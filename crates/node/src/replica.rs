@@ -90,8 +90,18 @@ impl Tables {
 
     /// None: it is empty.
     pub(crate) fn get(&self, slot: Slot) -> Option<&Table> {
+        self.place_of(slot).filter(|table| !table.is_empty())
+    }
+
+    /// The same without a look at the table itself.
+    fn place_of(&self, slot: Slot) -> Option<&Table> {
         let at = slot.0.checked_sub(self.first)?;
-        self.all.get(usize::from(at)).filter(|table| !table.is_empty())
+        self.all.get(usize::from(at))
+    }
+
+    /// Where to look for what a command is about, the first of its keys.
+    pub(crate) fn wanted_by<'a>(&'a self, command: &'a Command) -> Option<(&'a Table, &'a Bytes)> {
+        Some((self.place_of(command.slot().ok()?)?, command.keys().next()?))
     }
 
     /// Those that are not empty.

@@ -240,6 +240,10 @@ impl Outbox {
         self.push(Output::Send(Envelope { from, to, message }));
     }
 
+    pub fn iter(&self) -> impl Iterator<Item = &Output> {
+        self.outputs.iter()
+    }
+
     pub fn drain(&mut self) -> impl Iterator<Item = Output> + '_ {
         self.outputs.drain(..)
     }

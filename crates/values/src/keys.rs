@@ -4,18 +4,20 @@
 //! number and go on there whatever came and went in between, and comparing keys that begin alike costs nothing.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
-use std::ops::{Bound, Deref};
+use std::ops::Deref;
 
 use bytes::Bytes;
+use serde::ser::SerializeSeq;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::shelf::Shelf;
 use crate::{Reply, errors};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Keys {
-    held: BTreeMap<Name, Held>,
+    held: Shelf,
     /// (expires, key) of exactly those in `held` that expire. Not encoded: follows from `held`.
     expiries: BTreeSet<(u64, Bytes)>,
 }
@@ -29,14 +31,15 @@ pub(crate) struct View<'a> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Name {
-    hash: u32,
-    key: Key,
+pub(crate) struct Name {
+    /// Its place.
+    pub(crate) hash: u32,
+    pub(crate) key: Key,
 }
 
 /// Most keys are short, and lie where they are looked for: to compare one touches no other memory, and to keep one takes none.
 #[derive(Clone)]
-enum Key {
+pub(crate) enum Key {
     Short { length: u8, bytes: [u8; LONGEST_SHORT] },
     Long(Bytes),
 }
@@ -81,6 +84,11 @@ impl Keys {
 
     pub(crate) fn get(&self, key: &Bytes) -> Option<&Held> {
         self.held.get(&Name::of(key))
+    }
+
+    /// For [`crate::Table::touch`].
+    pub(crate) fn shelf(&self) -> &Shelf {
+        &self.held
     }
 
     pub(crate) fn contains(&self, key: &Bytes) -> bool {
@@ -194,14 +202,12 @@ impl Keys {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &Held)> {
-        self.held.iter().map(|(name, held)| (&*name.key, held))
+        self.held.iter().map(|(_, key, held)| (&**key, held))
     }
 
     /// In the order of scans, from that place on, each with its place.
     pub(crate) fn iter_from(&self, place: u32) -> impl Iterator<Item = (u32, &[u8], &Held)> {
-        let from = Name { hash: place, key: Key::of(&Bytes::new()) };
-        let range = self.held.range((Bound::Included(from), Bound::Unbounded));
-        range.map(|(name, held)| (name.hash, &*name.key, held))
+        self.held.iter_from(place).map(|(place, key, held)| (place, &**key, held))
     }
 }
 
@@ -213,8 +219,19 @@ impl View<'_> {
 }
 
 impl Held {
+    #[cfg(test)]
+    pub(crate) fn new(value: Value) -> Self {
+        Held { value, expires: None }
+    }
+
     pub(crate) fn expires(&self) -> Option<u64> {
         self.expires
+    }
+
+    /// Of its value, the beginning and the end.
+    pub(crate) fn touch(&self) -> u8 {
+        let Value::Text(text) = &self.value else { return 0 };
+        text.first().copied().unwrap_or(0) ^ text.last().copied().unwrap_or(0)
     }
 
     pub(crate) fn is_expired(&self, clock: u64) -> bool {
@@ -287,7 +304,10 @@ impl Name {
 }
 
 impl Key {
-    fn of(key: &Bytes) -> Self {
+    /// Before all others.
+    pub(crate) const EMPTY: Self = Key::Short { length: 0, bytes: [0; LONGEST_SHORT] };
+
+    pub(crate) fn of(key: &Bytes) -> Self {
         if key.len() > LONGEST_SHORT {
             return Key::Long(key.clone());
         }
@@ -343,7 +363,7 @@ impl Serialize for Key {
 
 /// Where scans meet a key. Cursors that clients hold are made of it, so it is the same in every version. 32 bits: together with
 /// the slot it fits into the whole numbers that every client can represent.
-fn place_of(key: &[u8]) -> u32 {
+pub(crate) fn place_of(key: &[u8]) -> u32 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut hash = (key.len() as u64).wrapping_mul(FACTOR);
     for chunk in key.chunks(8) {
@@ -358,7 +378,9 @@ fn place_of(key: &[u8]) -> u32 {
 
 impl Serialize for Keys {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.held.iter().map(|(name, held)| (&name.key, held)))
+        let mut held = serializer.serialize_seq(Some(self.held.len()))?;
+        self.held.iter().try_for_each(|(_, key, value)| held.serialize_element(&(key, value)))?;
+        held.end()
     }
 }
 

@@ -17,6 +17,7 @@ mod number;
 mod reply;
 mod row;
 mod sessions;
+mod shelf;
 mod slot;
 mod spread;
 mod table;

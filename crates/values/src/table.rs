@@ -5,15 +5,20 @@
 //! says [`Read::Expired`], and the caller has the key reaped first (R13). Handlers never meet an expired key that their command
 //! names: both are settled here, before they run.
 
+use std::hint::black_box;
+
 use blueprint::Conduct;
 use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::fnv::Fnv;
-use crate::keys::{Keys, View};
+use crate::keys::{Keys, View, place_of};
 use crate::row::Handler;
 use crate::sessions::Sessions;
 use crate::{Command, Malformed, Reply, Series, Stamp};
+
+/// More than a processor can wait for at once.
+const TOUCHED_AT_ONCE: usize = 32;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
@@ -79,6 +84,21 @@ impl Table {
         }
         let view = View { keys: &self.keys, clock };
         Read::Reply(handler(&view, command.words()).unwrap_or_else(|error| error))
+    }
+
+    /// Looks at what commands about these keys will need, so that it is at hand by then: one step of the way for all of them, then the
+    /// next. Memory is slow, and this way it is waited for together.
+    pub fn touch(wanted: &[(&Table, &Bytes)]) {
+        for wanted in wanted.chunks(TOUCHED_AT_ONCE) {
+            black_box(wanted.iter().filter(|(table, _)| table.keys.is_empty() || !table.sessions.is_empty()).count());
+            black_box(wanted.iter().fold(0, |seen, (table, _)| seen ^ table.keys.shelf().first_place()));
+            let mut places = [0; TOUCHED_AT_ONCE];
+            let found = |(table, key): &(&Table, &Bytes)| table.keys.shelf().find_place(place_of(key));
+            places.iter_mut().zip(wanted).for_each(|(at, wanted)| *at = found(wanted));
+            let held = || wanted.iter().zip(places).filter_map(|((table, _), at)| table.keys.shelf().held_at(at));
+            black_box(held().filter(|held| held.expires().is_some()).count());
+            black_box(held().fold(0, |seen, held| seen ^ held.touch()));
+        }
     }
 
     /// Up to `most` keys that are expired at `clock` and wait to be reaped, the longest expired first.

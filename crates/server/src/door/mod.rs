@@ -26,7 +26,7 @@ use std::time::Duration;
 use blueprint::{Blueprint, KeyspaceId};
 use bytes::BytesMut;
 use node::{Answer, Door, Input, RequestId};
-use resp::{Limits, Requests as Parser};
+use resp::{Limits, ProtocolError, Requests as Parser};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
@@ -55,6 +55,8 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// Bytes read from one client before others have their turn.
 const READ_AT_ONCE: usize = 16 << 10;
 const SMALLEST_READ: usize = 2 << 10;
+/// Requests of one client that are read before the first of them is carried out.
+const MOST_AHEAD: usize = 32;
 /// Nobody is read from while the requests of all clients of a lane take more than this.
 const MOST_BYTES: usize = 256 << 20;
 /// As Redis does: a client that is gone without a word is missed after this long.
@@ -226,12 +228,16 @@ impl Hall {
         });
     }
 
-    fn put(&self, driver: &Driver, request: Request) {
-        let (command, door) = (request.command.clone(), request.door);
-        let keyspace = match request.keyspace {
+    fn keyspace_of(&self, chosen: Chosen) -> KeyspaceId {
+        match chosen {
             Chosen::Default => self.default.get(),
             Chosen::One(keyspace) => keyspace,
-        };
+        }
+    }
+
+    fn put(&self, driver: &Driver, request: Request) {
+        let (command, door) = (request.command.clone(), request.door);
+        let keyspace = self.keyspace_of(request.keyspace);
         let id = self.requests.borrow_mut().put(request);
         if !self.sweeping.replace(true)
             && let Some(driver) = driver.this()
@@ -312,13 +318,29 @@ pub(crate) async fn serve(driver: Rc<Driver>, stream: TcpStream, door: Door) {
     driver.hall.let_out();
 }
 
+/// As many as are there, and not too many. False: that was all.
+fn read_ahead(
+    parser: &mut Parser,
+    buffer: &mut BytesMut,
+    ahead: &mut Vec<Result<Command, Reply>>,
+) -> Result<bool, ProtocolError> {
+    while ahead.len() < MOST_AHEAD {
+        match parser.next(buffer)? {
+            Some(words) if !words.is_empty() => ahead.push(Command::parse(words)),
+            Some(_) => {} // an empty line
+            None => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
 async fn attend(driver: &Rc<Driver>, stream: TcpStream, door: Door) {
     if stream.set_nodelay(true).and_then(|()| link::keep_alive(&stream, KEEPALIVE)).is_err() {
         return;
     }
     let (connection, mut reader) = driver.hall.enter(stream, door);
     let mut parser = Parser::new(Limits::KNOWN);
-    let mut buffer = BytesMut::new();
+    let (mut buffer, mut ahead) = (BytesMut::new(), Vec::new());
     while !connection.is_over() {
         if buffer.capacity() - buffer.len() < SMALLEST_READ {
             buffer.reserve(READ_AT_ONCE);
@@ -347,20 +369,23 @@ async fn attend(driver: &Rc<Driver>, stream: TcpStream, door: Door) {
         }
         let is_full = buffer.len() == buffer.capacity();
         driver.look_at_clock();
-        loop {
-            match parser.next(&mut buffer) {
-                Ok(Some(words)) if !words.is_empty() => talk::hear(driver, &connection, words),
-                Ok(Some(_)) => {} // an empty line
-                Ok(None) => break,
+        let mut is_more = true;
+        while is_more && !connection.is_closing() {
+            let end = read_ahead(&mut parser, &mut buffer, &mut ahead);
+            let keyspace = driver.hall.keyspace_of(connection.keyspace.get());
+            driver.lane.borrow().touch(keyspace, ahead.iter().flatten());
+            for command in ahead.drain(..) {
+                if !connection.is_closing() {
+                    talk::hear(driver, &connection, command);
+                }
+            }
+            match end {
+                Ok(more) => is_more = more,
                 Err(error) => {
                     connection.say(error.reply());
                     driver.hall.touch(&connection);
                     connection.close_when_answered();
-                    break;
                 }
-            }
-            if connection.is_closing() {
-                break;
             }
         }
         driver.wake();

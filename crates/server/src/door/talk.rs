@@ -1,7 +1,6 @@
 //! What becomes of a client's words: answered here, or asked of the cluster.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use blueprint::{KeyspaceId, NodeId};
@@ -15,10 +14,10 @@ use super::{Connection, cluster, server, wide};
 use crate::addresses::Addresses;
 use crate::lane::Driver;
 
-pub(super) fn hear(driver: &Rc<Driver>, connection: &Rc<Connection>, words: Arc<[Bytes]>) {
+pub(super) fn hear(driver: &Rc<Driver>, connection: &Rc<Connection>, command: Result<Command, Reply>) {
     let hall = &driver.hall;
     hall.house.count_command();
-    let command = match Command::parse(words) {
+    let command = match command {
         Ok(command) => command,
         Err(error) => return say(driver, connection, error),
     };

@@ -43,7 +43,13 @@ fn get(view: &View<'_>, words: &[Bytes]) -> Outcome {
 }
 
 fn value(keys: &Keys, key: &Bytes) -> Outcome {
-    Ok(keys.text(key)?.map_or(Reply::Nil, |text| Reply::Value(text.clone())))
+    Ok(keys.text(key)?.map_or(Reply::Nil, |text| Reply::Value(copy(text))))
+}
+
+/// What is short is copied: to share it takes memory of its own, for good, and a look at that each time.
+fn copy(text: &Bytes) -> Bytes {
+    const SHORT: usize = 512;
+    if text.len() <= SHORT { own(text) } else { text.clone() }
 }
 
 fn strlen(view: &View<'_>, words: &[Bytes]) -> Outcome {
