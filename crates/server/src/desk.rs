@@ -145,6 +145,8 @@ pub(crate) struct Driver {
     out: RefCell<Vec<Output>>,
     awake: Notify,
     alarm: Alarm,
+    /// When it last went off.
+    woken_at: Cell<Instant>,
     /// What its machine was last told of the time.
     told: Cell<Instant>,
     followed: Cell<Epoch>,
@@ -174,6 +176,7 @@ impl Driver {
             out: RefCell::default(),
             awake: Notify::new(),
             told: Cell::new(clock::now()),
+            woken_at: Cell::new(Instant::ZERO),
             alarm: Alarm::new(me, round).expect("a file for the time: there were some for the runtime"),
             followed: Cell::new(Epoch(0)),
         });
@@ -206,6 +209,7 @@ impl Driver {
     /// If it wants to be: whatever this thread is awake for, what is due is due.
     fn wake_desk(&self, now: Instant) {
         if let Some(due) = self.alarm.take(now) {
+            self.woken_at.set(now);
             self.step_at(as_if_in_time(due, now, self.told.get()), Input::Wake);
             self.awake.notify_one();
         }
@@ -234,7 +238,7 @@ impl Driver {
         for output in outputs {
             self.carry_out(output);
         }
-        let (desk, soonest) = (self.desk.borrow(), clock::now() + SHORTEST_SLEEP);
+        let (desk, soonest) = (self.desk.borrow(), self.woken_at.get() + SHORTEST_SLEEP);
         self.alarm.set(desk.pressing().max(soonest), desk.deadline().max(soonest));
     }
 

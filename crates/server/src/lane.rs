@@ -54,6 +54,8 @@ pub(crate) struct Driver {
     /// It was woken, and has not settled since: most steps find it so.
     is_awake: Cell<bool>,
     alarm: Alarm,
+    /// When it last went off.
+    woken_at: Cell<Instant>,
     /// The last reading of the clock.
     now: Cell<Instant>,
     /// When the wall clock is to be looked at again.
@@ -107,6 +109,7 @@ impl Driver {
             awake: Notify::new(),
             is_awake: Cell::new(false),
             alarm: Alarm::new(me, tick).expect("a file for the time: there were some for the runtime"),
+            woken_at: Cell::new(Instant::ZERO),
             now: Cell::new(clock::now()),
             wall_at: Cell::new(Instant::ZERO),
             followed: Cell::new(Epoch(0)),
@@ -147,6 +150,7 @@ impl Driver {
     /// If it wants to be: whatever this thread is awake for, what is due is due.
     fn wake_lane(&self, now: Instant) {
         if self.alarm.take(now).is_some() {
+            self.woken_at.set(now);
             self.lane.borrow_mut().step(now, Input::Wake, &mut self.out.borrow_mut());
             self.wake();
         }
@@ -183,6 +187,7 @@ impl Driver {
     async fn keep_settling(self: Rc<Self>) {
         loop {
             self.awake.notified().await;
+            self.look_at_wall(self.now());
             self.is_awake.set(false);
             self.settle();
         }
@@ -213,8 +218,8 @@ impl Driver {
         self.workspace.replace((outputs, again));
         self.hall.write_out();
         let lane = self.lane.borrow();
-        // A deadline that is past already is no reason to do nothing else.
-        let soonest = self.now() + SHORTEST_SLEEP;
+        // A deadline that is past already is no reason to do nothing else; nor is there ever one to put it off again.
+        let soonest = self.woken_at.get() + SHORTEST_SLEEP;
         self.alarm.set(lane.pressing().max(soonest), lane.deadline().max(soonest));
         if self.followed.get() != lane.blueprint().epoch {
             self.followed.set(lane.blueprint().epoch);
@@ -337,7 +342,7 @@ impl Driver {
         let mut again = Vec::new();
         loop {
             let Some((id, level, records)) = self.refused.borrow_mut().pop_front() else {
-                self.hall.refuse_writes(false);
+                self.hall.refuse_writes(self.is_full());
                 break;
             };
             if !self.give(id, level, records, &mut again) {
@@ -408,7 +413,6 @@ impl Driver {
         loop {
             self.alarm.goes_off().await;
             self.wake_lane(clock::now());
-            self.look_at_wall(self.now());
         }
     }
 
@@ -419,10 +423,13 @@ impl Driver {
         }
         self.wall_at.set(now + WALL_PERIOD);
         self.step(Input::Wall { micros: clock::wall() });
-        // A full journal takes what is under way, and nothing new is begun until there is room.
-        let state = self.journal.state();
-        end_if_failed(&state);
-        self.hall.refuse_writes(matches!(state, State::Full { .. }));
+        end_if_failed(&self.journal.state());
+        self.hall.refuse_writes(self.is_full());
+    }
+
+    /// A full journal takes what is under way, and nothing new is begun until there is room.
+    fn is_full(&self) -> bool {
+        matches!(self.journal.state(), State::Full { .. })
     }
 }
 

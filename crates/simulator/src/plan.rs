@@ -317,6 +317,12 @@ impl Plan {
         plan
     }
 
+    /// About how many of them there are before the world heals.
+    pub fn writes(&self) -> u64 {
+        let calls = self.clients as u64 * self.unrest / self.think.max(1);
+        calls * (100 - self.read_percent) / 100
+    }
+
     /// The same world with so many nodes, and the rest to match: everyone has something to lead.
     pub fn resize(&mut self, nodes: usize) {
         self.nodes = nodes;

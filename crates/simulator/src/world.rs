@@ -159,7 +159,9 @@ impl<C: Conduct> World<C> {
         config.phaser.window_entries = *rng.pick(&[3u64, 40, 1024]).expect("not empty");
         config.phaser.frame_entries = *rng.pick(&[2usize, 16, 512]).expect("not empty");
         config.phaser.image_bytes = *rng.pick(&[1usize, 200, 64 << 10]).expect("not empty");
-        config.phaser.fill_rate = *rng.pick(&[2_000u64, 100_000, 64 << 20]).expect("not empty");
+        // Slow, but what is written in this world must arrive before its patience ends (seed 2528).
+        let slow = (plan.writes() / 6).max(2_000);
+        config.phaser.fill_rate = *rng.pick(&[slow, 100_000, 64 << 20]).expect("not empty");
         if plan.busy {
             // Then it is not the throttle that a candidate waits for.
             config.phaser.window_entries = 1024;

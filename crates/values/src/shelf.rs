@@ -102,7 +102,12 @@ impl Shelf {
         let Some(tree) = &mut self.tree else {
             let at = self.find(name).ok()?;
             self.places.remove(at);
-            return Some(self.items.remove(at).1);
+            let (_, held) = self.items.remove(at);
+            if self.items.capacity() > 2 * self.items.len() + AT_ONCE {
+                self.places.shrink_to_fit();
+                self.items.shrink_to_fit();
+            }
+            return Some(held);
         };
         let held = tree.remove(name)?;
         if tree.len() <= MANY / 2 {

@@ -381,11 +381,12 @@ async fn attend(driver: &Rc<Driver>, stream: TcpStream, door: Door) {
             }
             match end {
                 Ok(more) => is_more = more,
-                Err(error) => {
+                Err(error) if !connection.is_closing() => {
                     connection.say(error.reply());
                     driver.hall.touch(&connection);
                     connection.close_when_answered();
                 }
+                Err(_) => {} // it came after the last word
             }
         }
         driver.wake();
