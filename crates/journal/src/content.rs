@@ -241,10 +241,14 @@ pub(crate) fn tables_of(record: &mut NodeRecord) -> Option<(BucketId, &mut Vec<(
     }
 }
 
-/// May it be reported as written when only the operating system has it? Log entries may; what others build on may not.
+/// May it be reported as written when only the operating system has it? Log entries may; what others build on may not, nor may a Split:
+/// the blueprint will count on its child.
 pub(crate) fn may_stay_in_memory(record: &NodeRecord) -> bool {
     match record {
-        NodeRecord::Bucket { record: Record::Append { .. } | Record::Commit(_), .. } => true,
+        NodeRecord::Bucket { record: Record::Append { entries, .. }, .. } => {
+            !entries.iter().any(|entry| matches!(entry.payload, Payload::Split { .. }))
+        }
+        NodeRecord::Bucket { record: Record::Commit(_), .. } => true,
         NodeRecord::Bucket {
             record:
                 Record::Found { .. }

@@ -26,13 +26,16 @@ pub(crate) fn holding<C: Conduct>(replica: &Replica<C>) -> Holding {
 }
 
 pub(crate) fn aside(durable: &phaser::Durable) -> BucketRow {
+    // Tables that came with more of the log than is left are of no use to it.
+    let last = durable.log.last();
+    let useful = durable.as_of.where_value(|as_of| *as_of <= last.index);
     BucketRow {
         incarnation: durable.me.incarnation,
         promised: durable.promised,
         part: Part::Aside,
         applied: durable.commit,
-        last: durable.log.last(),
-        missing: 0,
+        last,
+        missing: durable.owned.difference(&useful).len(),
     }
 }
 

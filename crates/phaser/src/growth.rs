@@ -118,7 +118,7 @@ impl<C: Conduct> Phaser<C> {
                 let applied = peer.progress.applied >= level || C::breaks(Breach::SeatOneEntryShort);
                 if untold || now.since(since) > stall {
                     leader.growth = Growth::None; // nothing was proposed yet: nobody can accept it
-                    leader.delay_seat(candidate, now, self.config.seat_delay);
+                    leader.delay_seat(candidate, now, &self.config);
                     self.try_commit(now, out);
                 } else if applied && leader.is_level::<C>(peer, level) {
                     let term = leader.term;
@@ -205,10 +205,10 @@ impl<C: Conduct> Phaser<C> {
 
 impl Leader {
     /// Twice as long each time, unless it has done well since for much longer than it had to wait.
-    pub(crate) fn delay_seat(&mut self, who: Member, now: Instant, delay: core::time::Duration) {
+    pub(crate) fn delay_seat(&mut self, who: Member, now: Instant, config: &Config) {
         let (count, not_before) = self.delays.entry(who.node).or_insert((0, now));
-        let after = |count: u32| delay * 2u32.pow(count.min(5));
-        if now.since(*not_before) > 8 * after(count.saturating_sub(1)) {
+        let after = |count: u32| config.seat_delay * 2u32.pow(count.min(5));
+        if now.since(*not_before) > 8 * after(count.saturating_sub(1)).max(config.stall) {
             *count = 0;
         }
         *not_before = now + after(*count);

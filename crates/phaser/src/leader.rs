@@ -83,7 +83,7 @@ impl Leader {
         for (member, part) in Self::seats(&government) {
             let laggard = |p: &Peer| p.member == member && p.part == Part::Secondary && part == Part::Candidate;
             if before.iter().any(laggard) {
-                self.delay_seat(member, now, config.seat_delay);
+                self.delay_seat(member, now, config);
             }
             let peer = match before.iter().position(|p| p.member == member) {
                 Some(at) => before.swap_remove(at).carry_over(part, C::breaks(Breach::AckFromEarlierTerm)),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use blueprint::{BucketId, Epoch, Instant, Member, NodeId};
 use node::{BatchId, Input, Lost, Node, NodeDurable, NodeRecord, Output, Station};
-use phaser::Record;
+use phaser::{Payload, Record};
 
 use crate::plan::SECOND;
 
@@ -148,7 +148,13 @@ fn bucket_of(record: &NodeRecord) -> Option<BucketId> {
 
 /// Level memory answers for these before they are on disk; for all else it waits.
 fn is_lazy(record: &NodeRecord) -> bool {
-    matches!(record, NodeRecord::Bucket { record: Record::Append { .. } | Record::Commit(_), .. })
+    match record {
+        NodeRecord::Bucket { record: Record::Append { entries, .. }, .. } => {
+            !entries.iter().any(|entry| matches!(entry.payload, Payload::Split { .. }))
+        }
+        NodeRecord::Bucket { record: Record::Commit(_), .. } => true,
+        NodeRecord::Bucket { .. } | NodeRecord::Epoch { .. } | NodeRecord::Erase { .. } => false,
+    }
 }
 
 /// What a station of a node runs on.

@@ -70,8 +70,9 @@ impl<C: Conduct> Coordinator<C> {
         }
         for secondary in government.secondaries.iter().filter(|m| absent(m.node)) {
             // Nobody is dismissed on behalf of a primary that is silent itself, or has nothing: this may be the only copy left. Of one
-            // that was replaced there is no copy.
-            let led = !absent(primary.node) && self.watch.holding(primary, bucket, now).is_some();
+            // that was replaced there is no copy; and an heir that answers has everything, too.
+            let holds = |m: &Member| !absent(m.node) && self.watch.holding(*m, bucket, now).is_some();
+            let led = holds(&primary) || government.heirs.iter().any(holds);
             if led || blueprint.is_replaced(secondary.node) {
                 return Some(Change::Dismiss { secondary: *secondary, fate: fate(secondary) });
             }

@@ -9,10 +9,11 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use blueprint::{Breach, Change, Command, Conduct, Government, Member, Position};
+use blueprint::{Breach, Change, Command, Conduct, Government, Member};
 
 use super::take_part::others;
 use crate::case::Case;
+use crate::directory::BucketRow;
 use crate::reaction::{Deed, Whom};
 use crate::rule::{About, Need, Rule, Unmet};
 use crate::words::list;
@@ -104,16 +105,18 @@ fn not_all_back<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
 
 fn has_less<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
     let (government, me) = as_member(case)?;
-    let all = government.members().filter_map(|m| Some((said(case, m)?, Reverse(m.node), m)));
-    let (last, _, best) = all.max().filter(|(.., best)| *best != me)?;
+    // Who was filled with tables that are ahead of what is left of its log lacks what lies between.
+    let rank = |row: &BucketRow| (row.missing == 0, row.last);
+    let all = government.members().filter_map(|m| Some((rank(said(case, m)?), Reverse(m.node), m)));
+    let ((_, last), _, best) = all.max().filter(|(.., best)| *best != me)?;
     Unmet::on(Whom::Node(best.node), format!("{best}, which has entries up to {last}, to go on"))
 }
 
-/// Up to where what a member set aside goes.
-fn said<C: Conduct>(case: &Case<'_, C>, member: Member) -> Option<Position> {
+/// What a member has set aside.
+fn said<'a, C: Conduct>(case: &Case<'a, C>, member: Member) -> Option<&'a BucketRow> {
     let me = member.node == case.situation.me;
     let there = case.is_present(member.node) && case.is_reachable(member.node);
     let row =
         if me { case.aside } else { case.situation.directory.aside(member.node, case.bucket_id()).filter(|_| there) };
-    row.filter(|row| row.incarnation == member.incarnation).map(|row| row.last)
+    row.filter(|row| row.incarnation == member.incarnation)
 }

@@ -268,6 +268,16 @@ impl Node {
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.pid() as i32).expect("a child has a number");
         kill_process(pid, signal).expect("our own child");
+        if signal == Signal::STOP {
+            until("every thread stands still", || self.stands_still().then_some(()), || self.log());
+        }
+    }
+
+    /// Who is stopped goes on until it has noticed.
+    fn stands_still(&self) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("our own child");
+        let mut states = threads.flatten().map(|thread| std::fs::read_to_string(thread.path().join("stat")));
+        states.all(|stat| stat.is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" T"))))
     }
 
     pub(crate) fn log(&self) -> String {
