@@ -27,7 +27,6 @@ pub(crate) struct Hearing {
     followed: Option<Followed>,
     /// Since when nobody leads, as far as it knows: it followed a leader, gave somebody its vote or stood itself.
     silent_since: Instant,
-    leads_since: Option<Instant>,
     /// It is about to stand.
     asking: bool,
 }
@@ -62,7 +61,7 @@ impl Hearing {
     /// else at first, and neither do others.
     pub(crate) fn new(now: Instant, patience: Duration, knew_leader: bool) -> Self {
         let silent_since = if knew_leader { now } else { now - patience };
-        Self { followed: None, silent_since, leads_since: None, asking: false }
+        Self { followed: None, silent_since, asking: false }
     }
 }
 
@@ -100,13 +99,8 @@ impl Inner {
         let mut hearing = self.hearing();
         if metrics.state == ServerState::Leader {
             (hearing.silent_since, hearing.followed) = (now, None);
-            let since = *hearing.leads_since.get_or_insert(now);
-            let heeded = metrics.millis_since_quorum_ack.map(Duration::from_millis);
-            // Whom most do not answer is silent, so that those who still hear it do not stand by it: it never steps down by itself.
-            let is_forsaken = heeded.unwrap_or(now.since(since)) > 2 * self.settings.lease;
-            return if is_forsaken { Due::Nothing } else { Due::Beat };
+            return Due::Beat;
         }
-        hearing.leads_since = None;
         if hearing.asking || !self.is_voter(&metrics) {
             return Due::Nothing;
         }
