@@ -39,6 +39,9 @@ pub struct Registrar<C> {
     pub(crate) begun: Instant,
     pub(crate) stage: Stage,
     pub(crate) is_complete: bool,
+    /// What siblings had of each owner when they first said so: who has that may begin. They go on meanwhile, and over a bad network
+    /// nobody is ever level with all of them at once.
+    pub(crate) goals: BTreeMap<NodeId, UpdateNumber>,
     pub(crate) holdings: BTreeMap<NodeId, Holding>,
     pub(crate) peers: BTreeMap<NodeId, Peer>,
     /// Owners of whom some sibling has more than this node.
@@ -75,6 +78,7 @@ impl<C: Conduct> Registrar<C> {
             begun: now,
             stage: Stage::Unaware,
             is_complete: false,
+            goals: BTreeMap::new(),
             holdings: BTreeMap::new(),
             peers: BTreeMap::new(),
             behind: BTreeMap::new(),
@@ -239,14 +243,19 @@ impl<C: Conduct> Registrar<C> {
         if self.stage == Stage::Starting && is_settled && !self.behind.contains_key(&self.life.node) {
             self.resume(now, out);
         }
-        let has_everything = is_settled && self.behind.is_empty();
-        if self.stage == Stage::Numbering && has_everything {
+        let has_goal = |owner: &NodeId| {
+            let goal = self.goals.get(owner).copied().unwrap_or_default();
+            self.known(*owner).unwrap_or_default() >= goal
+        };
+        if self.stage == Stage::Numbering && is_settled && self.behind.keys().all(has_goal) {
             self.become_operating(now, out);
         }
+        let has_everything = is_settled && self.behind.is_empty();
         // A node that heard from nobody has all that it could get, and does not know whether that is all there is.
         let has_heard = self.peers.is_empty() || self.peers.values().any(|peer| !peer.is_away());
         if self.stage == Stage::Operating && has_everything && has_heard {
             self.is_complete = true;
+            self.goals.clear();
             out.event(Event::Complete);
             self.take_over(now, out);
         }
