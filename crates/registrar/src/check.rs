@@ -127,16 +127,15 @@ impl<C: Conduct> Registrar<C> {
         let have = self.known(me).unwrap_or_default();
         let (check_at, patience) = (self.next_check(now, from), self.config.patience);
         let peer = self.peers.get_mut(&from).expect("only peers are heard");
-        let is_first = !core::mem::replace(&mut peer.is_tried, true);
-        peer.check_at = check_at;
-        peer.claims = claims.iter().map(|claim| (claim.owner, claim.known)).collect();
-        if is_first && !self.is_complete {
+        if !peer.is_tried && !self.is_complete {
             for claim in &claims {
                 let goal = self.goals.entry(claim.owner).or_default();
                 *goal = claim.known.max(*goal);
             }
         }
-        let peer = self.peers.get_mut(&from).expect("as above");
+        peer.is_tried = true;
+        peer.check_at = check_at;
+        peer.claims = claims.iter().map(|claim| (claim.owner, claim.known)).collect();
         match (phase, &mut peer.reach) {
             (Phase::Starting, reach) => *reach = Reach::Starting,
             (Phase::Operating, Reach::Live(live)) if live.sent <= mine => {
