@@ -76,6 +76,7 @@ pub enum Breach {
     OwnerResumesBelow,
     PullBeyondContiguous,
     FailedPullSkipsSiblings,
+    EarlierLifeSaidAgain,
 }
 
 pub trait Conduct: Copy + Default + 'static {

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use blueprint::{BucketId, Conduct, Instant, NodeId};
+use blueprint::{Breach, BucketId, Conduct, Instant, NodeId};
 use bytes::Bytes;
 use reactor::{BucketRow, NodeRow};
-use registrar::{Edit, Ticket};
+use registrar::{Edit, Phase, Ticket};
 
 use crate::desk::{Desk, ROW_LIFE};
 use crate::io::{Output, PeerMessage};
@@ -30,6 +30,7 @@ impl<C: Conduct> Desk<C> {
     pub(crate) fn step_registrar(&mut self, now: Instant, input: registrar::Input, out: &mut Vec<Output>) {
         let mut outbox = registrar::Outbox::default();
         self.registrar.step(now, input, &mut outbox);
+        let mut has_resumed = false;
         for output in outbox.drain() {
             match output {
                 registrar::Output::Send(envelope) => {
@@ -41,6 +42,7 @@ impl<C: Conduct> Desk<C> {
                     self.unheed(peer);
                 }
                 registrar::Output::Event(registrar::Event::Live { .. }) => self.directory_changed = true,
+                registrar::Output::Event(registrar::Event::Resumed { .. }) => has_resumed = true,
                 registrar::Output::Write { .. }
                 | registrar::Output::Updated { .. }
                 | registrar::Output::Refused { .. }
@@ -49,6 +51,10 @@ impl<C: Conduct> Desk<C> {
         }
         self.flush_directory = true;
         self.directory_steps += 1;
+        if has_resumed && !C::breaks(Breach::EarlierLifeSaidAgain) {
+            // What an earlier life said came back with the pulls. Nobody hears it before this is taken back with the same flush.
+            self.publish(now, out);
+        }
     }
 
     /// Says what is new about this node. What is said at once is heard at once: nothing is sent before the flush.
@@ -100,6 +106,13 @@ impl<C: Conduct> Desk<C> {
             let (ticket, edits) = (Ticket(self.published.ticket), edits.to_vec());
             self.step_registrar(now, registrar::Input::Update { ticket, edits }, out);
         }
+    }
+
+    /// A bucket of which this node says what only an earlier life of it said. Whoever hears that it has started believes its rows.
+    pub(crate) fn said_by_an_earlier_life(&self) -> Option<BucketId> {
+        let said = self.registrar.rows(Instant::default(), self.id).filter_map(|row| bucket_of(&row.key));
+        let mut of_earlier = said.filter(|bucket| !self.published.buckets.contains_key(bucket));
+        if self.registrar.phase() == Phase::Starting { None } else { of_earlier.next() }
     }
 
     fn on_row_changed(&mut self, now: Instant, owner: NodeId, key: &Bytes) {

@@ -176,6 +176,11 @@ impl<C: Conduct> Node<C> {
         &self.desk.directory
     }
 
+    /// A bucket of which it says, having started, what only an earlier life of it said.
+    pub fn said_by_an_earlier_life(&self) -> Option<BucketId> {
+        self.desk.said_by_an_earlier_life()
+    }
+
     pub fn coordinator(&self) -> &Coordinator<C> {
         &self.desk.coordinator
     }

@@ -61,10 +61,12 @@ impl<C: Conduct> Registrar<C> {
         node == self.life.node || self.peers.get(&node).is_some_and(|peer| !peer.is_away())
     }
 
-    /// It has started, has said up to where its own updates go, and all of them are here.
+    /// It has started, has said up to where its own updates go, and all of them are here. (More than it claims, from before it last
+    /// reset its counter, is not: its clock went back, and what is here is of an earlier life.)
     pub fn is_level(&self, node: NodeId) -> bool {
         let live = self.peers.get(&node).is_some_and(|peer| matches!(peer.reach, Reach::Live(_)));
-        live && self.claim(node, node).is_some_and(|claim| self.known(node).is_some_and(|known| known >= claim))
+        let covers = |claim: UpdateNumber| self.known(node).is_some_and(|k| k >= claim && k.is_of_reset(claim));
+        live && self.claim(node, node).is_some_and(covers)
     }
 
     /// The peers, and whether each can be reached.

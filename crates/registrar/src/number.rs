@@ -50,6 +50,11 @@ impl UpdateNumber {
         }
     }
 
+    /// Counted since the same reset.
+    pub fn is_of_reset(self, other: Self) -> bool {
+        self.seconds == other.seconds && self.count >> COUNT_BITS == other.count >> COUNT_BITS
+    }
+
     pub fn is_plausible(self) -> bool {
         self.seconds <= Self::FURTHEST
     }

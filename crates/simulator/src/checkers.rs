@@ -335,6 +335,17 @@ impl Checkers {
         Ok(())
     }
 
+    /// Whoever has started is believed: it may not say of a replica what an earlier life of it said, and what it may have lost since.
+    pub fn check_rows<C: Conduct>(node: &Node<C>) -> Verdict {
+        node.said_by_an_earlier_life().map_or(Ok(()), |bucket| {
+            let id = node.id();
+            fail(
+                "rows_of_this_life",
+                format!("{id} has started, and has not taken back what an earlier life said of {bucket}"),
+            )
+        })
+    }
+
     pub fn on_accepted<C: Conduct>(
         &mut self,
         _time: u64,

@@ -124,4 +124,5 @@ sabotages! {
     OwnerResumesBelow "owner-resumes-below-its-old-number" "registrar",
     PullBeyondContiguous "pull-served-beyond-the-contiguous-point" "registrar",
     FailedPullSkipsSiblings "failed-pull-skips-the-other-siblings" "registrar",
+    EarlierLifeSaidAgain "what-an-earlier-life-said-is-said-again" "directory",
 }

@@ -422,6 +422,9 @@ impl<C: Conduct> World<C> {
         node.step(station, now, Input::Flush, &mut out);
         self.checkers.check_complete(node)?;
         node.check_invariants(station);
+        if station == Station::Desk {
+            Checkers::check_rows(node)?;
+        }
         let deadline = node.deadline(station);
         if let Station::Lane(lane) = station {
             self.checkers.look::<C>(self.time, host, &self.hosts, &self.meta)?;
@@ -429,7 +432,8 @@ impl<C: Conduct> World<C> {
         }
         self.schedule_wake(host, station, deadline);
         if let Some(until) = self.hosts[host].freeze_next.take() {
-            // Paused between deciding and doing.
+            // Paused between deciding and doing; not into the past, though something else kept it from looking for so long.
+            let until = until.max(self.time);
             self.hosts[host].paused_until = until;
             self.hosts[host].frozen.extend(out.drain(..).map(|output| (station, output)));
             self.at(until, Event::Resume { host, life });

@@ -16,6 +16,7 @@ const KEPT: &[(u64, &str)] = &[
     (4229, "rows that came in many parts, of which some were lost, took 17 s to arrive (registrar, pull.rs)"),
     (1608, "after a blackout an entry that counted as lost could still reach the one who went on (reactor, claim)"),
     (4821, "a node that started over a bad network was never level with all siblings at once (registrar, goals)"),
+    (4, "a node that restarted said for a moment what its earlier life had said of replicas (node, directory.rs)"),
     (5847, "members in doubt waited for ever where only an heir had everything (reactor, lost)"),
     (9481, "a child was registered that every member lost with its Split (phaser, split.rs)"),
     (1703, "two lives of an owner whose clock went back gave out the same numbers (registrar, number.rs)"),
