@@ -301,6 +301,11 @@ impl Writer {
 
     fn keep_house(&mut self, batches: &[Batch]) -> Result<(), Trouble> {
         self.drop_tables(batches, &[])?;
+        let light = self.shared.pen().take_light();
+        let is_short = self.is_short;
+        for bucket in light.into_iter().filter(|_| !is_short) {
+            self.carry(bucket)?;
+        }
         while self.is_too_long() && self.free_oldest()? {}
         self.keep_a_blank();
         if self.is_short && self.can_squeeze() {

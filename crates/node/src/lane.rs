@@ -320,7 +320,6 @@ impl<C: Conduct> Lane<C> {
     pub(crate) fn carry_out(&mut self, now: Instant, bucket: BucketId, outbox: &mut Outbox, out: &mut Vec<Output>) {
         // What a step decided is finished before anything that follows from it begins.
         let mut later = Vec::new();
-        self.touch_applied(bucket, outbox);
         for output in outbox.drain() {
             self.carry_out_one(now, bucket, output, &mut later, out);
         }

@@ -111,27 +111,14 @@ impl<C: Conduct> Lane<C> {
         self.answer(pending.home, origin, answer, out);
     }
 
-    /// These commands are about to be carried out here: what reads need of their tables should be at hand. Writes need it later.
+    /// These commands are about to be carried out here: what they need of their tables should be at hand.
     pub fn touch<'a>(&self, keyspace: KeyspaceId, commands: impl Iterator<Item = &'a Command>) {
         let wanted = |command: &'a Command| {
             let slot = command.slot().ok()?;
             let replica = self.replicas.get(&self.leads.get(keyspace, slot)??)?;
             replica.tables.wanted_by(command)
         };
-        let reads = commands.filter(|command| !command.is_write());
-        Table::touch(&reads.filter_map(wanted).collect::<Vec<_>>());
-    }
-
-    /// The same for writes that are about to be applied.
-    pub(crate) fn touch_applied(&self, bucket: BucketId, outbox: &phaser::Outbox) {
-        let Some(replica) = self.replicas.get(&bucket) else { return };
-        let wanted = |output| match output {
-            &phaser::Output::Apply { ticket: Some(ticket), .. } => {
-                replica.tables.wanted_by(&self.requests.get(&ticket)?.command)
-            }
-            _ => None,
-        };
-        Table::touch(&outbox.iter().filter_map(wanted).collect::<Vec<_>>());
+        Table::touch(&commands.filter_map(wanted).collect::<Vec<_>>());
     }
 
     /// It belongs to no bucket: nothing that a node can do for it.
