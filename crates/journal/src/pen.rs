@@ -3,7 +3,7 @@
 //! Encodes frames into one buffer and writes that with one call. Knows which segments are needed, and which files are ready to be the
 //! next. Never waits and never makes a file: whoever uses it asks for room first.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
@@ -62,10 +62,6 @@ pub(crate) struct Pen {
     at: u64,
     last_census: u64,
     owes_census: bool,
-    /// Those whose log was just cut, and who need an old segment: see [`Pen::take_light`].
-    light: BTreeSet<BucketId>,
-    /// A replica that builds on a segment so many before the newest will have to be carried soon.
-    old_after: u64,
     buffer: Vec<u8>,
     scratch: Vec<u8>,
     /// Files written to since they were last handed out for a sync.
@@ -108,8 +104,6 @@ impl Pen {
             at: 0,
             last_census: 0,
             owes_census: false,
-            light: BTreeSet::new(),
-            old_after: options.segments as u64 * 5 / 8,
             buffer: Vec::new(),
             scratch: Vec::new(),
             touched: Vec::new(),
@@ -193,11 +187,6 @@ impl Pen {
             let was_in_doubt = !self.ledger.in_doubt.is_empty();
             self.ledger.absorb(record, ordinal, previous, sequence);
             self.owes_census |= was_in_doubt && self.ledger.in_doubt.is_empty();
-            if let NodeRecord::Bucket { bucket, record: Record::Cut { .. } } = record
-                && self.ledger.trails.get(bucket).is_some_and(|trail| trail.base + self.old_after <= ordinal)
-            {
-                self.light.insert(*bucket);
-            }
         }
         // Who was founded is listed at once: or damage to that one record would make it unknown rather than lost.
         let is_founding =
@@ -216,11 +205,6 @@ impl Pen {
             self.ledger.base(item.bucket, ordinal, sequence);
         }
         Ok(())
-    }
-
-    /// A log is at its shortest when it was just cut. Who needs an old segment is carried then, rather than when that has to be freed.
-    pub(crate) fn take_light(&mut self) -> BTreeSet<BucketId> {
-        std::mem::take(&mut self.light)
     }
 
     /// Says that segments below the oldest that is needed are not, and which that is. They are free once this is synced, and not

@@ -16,6 +16,7 @@ use phaser::{Durable, Record};
 use crate::content::{self, Encoded};
 use crate::disk::Disk;
 use crate::journal::{OnWritten, Shared};
+use crate::ledger::Trail;
 use crate::open::FAILED;
 use crate::pen::{Blank, InUse, Pen};
 use crate::queue::{Batch, Released, State, Stop};
@@ -24,6 +25,8 @@ use crate::tables::{Rewritten, TableFiles};
 
 /// A full disk is tried again this often.
 const FULL_RETRY: Duration = Duration::from_millis(100);
+/// Eighths of the segments that are wanted: whoever builds on one that lies further back will have to be carried soon.
+const OLD_AFTER: u64 = 5;
 /// Blank segments kept for later; more than these are removed, so that a burst does not take the disk for ever.
 const BLANKS_KEPT: usize = 2;
 const ZEROS: usize = 1 << 20;
@@ -301,17 +304,44 @@ impl Writer {
 
     fn keep_house(&mut self, batches: &[Batch]) -> Result<(), Trouble> {
         self.drop_tables(batches, &[])?;
-        let light = self.shared.pen().take_light();
-        let is_short = self.is_short;
-        for bucket in light.into_iter().filter(|_| !is_short) {
-            self.carry(bucket)?;
-        }
+        self.carry_the_light(batches)?;
         while self.is_too_long() && self.free_oldest()? {}
         self.keep_a_blank();
         if self.is_short && self.can_squeeze() {
             self.free_oldest()?;
         }
         Ok(())
+    }
+
+    /// A log is at its shortest when it was just cut: who builds on an old segment is carried then, rather than when that has to be
+    /// freed. Only what is small and fits into what is there: all the others can wait.
+    fn carry_the_light(&self, batches: &[Batch]) -> Result<(), Trouble> {
+        let options = &self.shared.options;
+        let records = batches.iter().flat_map(|batch| &batch.records);
+        let cut: BTreeSet<BucketId> = records
+            .filter_map(|record| match record {
+                NodeRecord::Bucket { bucket, record: Record::Cut { .. } } => Some(*bucket),
+                _ => None,
+            })
+            .collect();
+        let mut pen = self.shared.pen();
+        let Some(newest) = pen.newest().map(|newest| newest.ordinal) else { return Ok(()) };
+        let mut is_any = false;
+        for bucket in cut {
+            let is_old = |trail: &Trail| trail.base + OLD_AFTER * options.segments as u64 / 8 < newest;
+            let Some(durable) = pen.ledger.node.replicas.get(&bucket) else { continue };
+            if !pen.ledger.trails.get(&bucket).is_some_and(is_old) || alive_bytes(durable) > options.segment_bytes / 4 {
+                continue;
+            }
+            let mut encoded = Encoded::default();
+            encoded.push_carry(bucket, durable);
+            if pen.has_room_for(&encoded) {
+                pen.carry(&encoded).map_err(failed(WRITE))?;
+                self.shared.counts.carried.fetch_add(1, Ordering::Relaxed);
+                is_any = true;
+            }
+        }
+        if is_any { pen.flush().map_err(failed(WRITE)) } else { Ok(()) }
     }
 
     /// The disk is nearly full, but the oldest segment could be cleaned within what is left of the newest.

@@ -208,6 +208,38 @@ fn a_quiet_bucket_does_not_keep_segments() {
     assert_eq!(recover(&disk, options()).node, absorbed(&records));
 }
 
+/// It is at its lightest then: nothing is left to carry when its oldest segment has to go.
+#[test]
+fn a_busy_bucket_is_carried_when_its_log_was_just_cut() {
+    let disk = BadDisk::new();
+    let (journal, _, _) = open(&disk, Options { segments: 8, ..options() });
+    let mut records = vec![found(1)];
+    write(&journal, 1, Durability::Disk, &records);
+    let mut entries = 0;
+    while journal.counts().carried == 0 {
+        let id = entries + 2;
+        assert!(
+            id < 1000 && journal.counts().recycled == 0,
+            "not before a segment had to be freed: {:?}",
+            journal.counts()
+        );
+        let mut batch = vec![append(1, 1, entries, &[90])];
+        entries += 1;
+        if id.is_multiple_of(20) {
+            let base = blueprint::Position::new(1, entries);
+            let owned = blueprint::SlotSet::range(blueprint::Slot(0), blueprint::Slot(15));
+            batch.extend(
+                [Record::Commit(base), Record::Cut { base, clock: base.index.0 * 10, owned }].map(|r| bucket(1, r)),
+            );
+        }
+        write(&journal, id, Durability::Disk, &batch);
+        journal.sync().unwrap();
+        records.extend(batch);
+    }
+    drop(journal);
+    assert_eq!(recover(&disk.after_power_cut(|| false), options()).node, absorbed(&records));
+}
+
 #[test]
 fn checkpoints_do_not_grow_for_ever() {
     let disk = BadDisk::new();
