@@ -14,7 +14,7 @@ use crate::blueprint::{Birth, Blueprint, Bucket, Durability, Keyspace, Kind, Nod
 use crate::soundness::{is_address, is_entry, is_name, is_zone};
 use crate::{
     BucketId, Change, Conduct, Epoch, Government, Honest, Incarnation, KeyspaceId, Member, NodeId, OperationId,
-    Position, Refusal, Slot, SlotMap, SlotSet, Step, Succession, Term, Unlawful,
+    OperationState, Position, Refusal, Slot, SlotMap, SlotSet, Step, Succession, Term, Unlawful,
 };
 
 /// More than a cluster in good health ever has in flight: only a loop that reserves and never splits gets here.
@@ -104,6 +104,15 @@ pub enum Command {
         id: OperationId,
         why: String,
     },
+    /// The same as `StartOperation`, and nothing is done before it is applied.
+    PlanOperation {
+        id: OperationId,
+        by: String,
+        steps: Vec<Step>,
+    },
+    ApplyOperation {
+        id: OperationId,
+    },
 }
 
 /// What came of an accepted command.
@@ -149,7 +158,9 @@ impl Blueprint {
             Command::ReserveBucket { parent } => self.reserve_bucket(*parent),
             Command::Register { parent, child, slots, at } => self.register(*parent, *child, slots, *at),
             Command::Relieve { parts } => self.relieve::<C>(parts),
-            Command::StartOperation { id, by, steps } => self.start_operation(*id, by, steps),
+            Command::StartOperation { id, by, steps } => self.start_operation(*id, by, steps, OperationState::Running),
+            Command::PlanOperation { id, by, steps } => self.start_operation(*id, by, steps, OperationState::Planned),
+            Command::ApplyOperation { id } => self.apply_operation(*id),
             Command::AdvanceOperation { id, from_step } => self.advance_operation(*id, *from_step),
             Command::PauseOperation { id } => self.pause_operation(*id),
             Command::ResumeOperation { id } => self.resume_operation(*id),

@@ -25,6 +25,8 @@ pub(crate) const MAX_STEPS: usize = 1024;
 pub(crate) const MAX_UNFINISHED: usize = 256;
 /// How many of those that are over are remembered: enough for an answer that was lost. The audit trail is kept elsewhere.
 pub(crate) const MAX_FINISHED: usize = 64;
+/// Plans that nobody applied: the oldest goes when there is one more.
+pub(crate) const MAX_PLANNED: usize = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Operation {
@@ -64,6 +66,8 @@ pub enum OperationState {
     Cancelled {
         why: String,
     },
+    /// Shown to whoever asked for it, and not begun: it holds nothing, and may make no sense any more when it is applied.
+    Planned,
 }
 
 /// How the present step of an operation stands.
@@ -94,9 +98,14 @@ pub enum Hitch {
 impl Operation {
     pub fn is_over(&self) -> bool {
         match self.state {
-            OperationState::Running | OperationState::Paused => false,
+            OperationState::Planned | OperationState::Running | OperationState::Paused => false,
             OperationState::Done | OperationState::Failed { .. } | OperationState::Cancelled { .. } => true,
         }
+    }
+
+    /// It has its hands on its buckets.
+    pub fn is_under_way(&self) -> bool {
+        matches!(self.state, OperationState::Running | OperationState::Paused)
     }
 
     /// The step that is to come true next; none when all did.
@@ -193,10 +202,17 @@ impl Blueprint {
 
     /// The operation that has its hands on this bucket.
     pub fn operation_on(&self, bucket: BucketId) -> Option<&Operation> {
-        self.operations.values().find(|o| !o.is_over() && o.buckets().contains(&bucket))
+        self.operations.values().find(|o| o.is_under_way() && o.buckets().contains(&bucket))
     }
 
-    pub(crate) fn start_operation(&mut self, id: OperationId, by: &str, steps: &[Step]) -> Result<Outcome, Refusal> {
+    /// Makes sense now, and is begun at once or when somebody applies it.
+    pub(crate) fn start_operation(
+        &mut self,
+        id: OperationId,
+        by: &str,
+        steps: &[Step],
+        state: OperationState,
+    ) -> Result<Outcome, Refusal> {
         if let Some(known) = self.operations.get(&id) {
             let same = known.started_by == by && known.steps == steps;
             return if same { Ok(Outcome::Nothing) } else { Err(Refusal::OperationTaken(id)) };
@@ -210,20 +226,44 @@ impl Blueprint {
         if steps.is_empty() || steps.len() > MAX_STEPS {
             return Err(Refusal::BadStepCount { steps: steps.len() });
         }
-        let unfinished = self.operations.values().filter(|o| !o.is_over()).count();
-        if unfinished >= MAX_UNFINISHED {
-            return Err(Refusal::TooManyOperations(unfinished));
-        }
         let children = self.require_steps(steps)?;
+        if state == OperationState::Planned {
+            self.forget_plans();
+        } else {
+            self.require_fewer_under_way()?;
+            self.reserve_children(children);
+        }
+        self.operations.insert(id, Operation { id, started_by: by.into(), steps: steps.to_vec(), at: 0, state });
+        self.next_operation = id.next();
+        Ok(Outcome::Changed)
+    }
 
+    /// Begins what was planned, if it still makes sense.
+    pub(crate) fn apply_operation(&mut self, id: OperationId) -> Result<Outcome, Refusal> {
+        let operation = self.require_operation(id)?;
+        if operation.is_under_way() || operation.state == OperationState::Done {
+            return Ok(Outcome::Nothing);
+        }
+        if operation.is_over() {
+            return Err(Refusal::OperationOver(id));
+        }
+        let children = self.require_steps(&operation.steps)?;
+        self.require_fewer_under_way()?;
+        self.reserve_children(children);
+        self.operations.get_mut(&id).expect("found above").state = OperationState::Running;
+        Ok(Outcome::Changed)
+    }
+
+    fn require_fewer_under_way(&self) -> Result<(), Refusal> {
+        let unfinished = self.operations.values().filter(|o| o.is_under_way()).count();
+        if unfinished >= MAX_UNFINISHED { Err(Refusal::TooManyOperations(unfinished)) } else { Ok(()) }
+    }
+
+    fn reserve_children(&mut self, children: Vec<(BucketId, BucketId)>) {
         for (child, parent) in children {
             let issued = self.reserve_child_of(parent);
             assert_eq!(issued, child, "the children were checked to be the next ones");
         }
-        let state = OperationState::Running;
-        self.operations.insert(id, Operation { id, started_by: by.into(), steps: steps.to_vec(), at: 0, state });
-        self.next_operation = id.next();
-        Ok(Outcome::Changed)
     }
 
     /// Each step makes sense by what is known now, and nobody else works on its bucket. Answers which children are to be reserved.
@@ -280,6 +320,9 @@ impl Blueprint {
         if operation.state == OperationState::Paused {
             return Err(Refusal::OperationPaused(id));
         }
+        if operation.state == OperationState::Planned {
+            return Err(Refusal::OperationNotBegun(id));
+        }
         match self.standing(operation) {
             Standing::Open => return Err(Refusal::StepOpen { id, step: from }),
             Standing::True => {
@@ -308,6 +351,9 @@ impl Blueprint {
         if operation.is_over() {
             return Err(Refusal::OperationOver(id));
         }
+        if operation.state == OperationState::Planned {
+            return Err(Refusal::OperationNotBegun(id));
+        }
         if operation.state == *to {
             return Ok(Outcome::Nothing);
         }
@@ -320,7 +366,7 @@ impl Blueprint {
         match operation.state {
             OperationState::Cancelled { .. } => return Ok(Outcome::Nothing),
             OperationState::Done | OperationState::Failed { .. } => return Err(Refusal::OperationOver(id)),
-            OperationState::Running | OperationState::Paused => {}
+            OperationState::Planned | OperationState::Running | OperationState::Paused => {}
         }
         if !is_words(why) {
             return Err(Refusal::BadWords);
@@ -331,18 +377,30 @@ impl Blueprint {
         Ok(Outcome::Changed)
     }
 
-    /// Ends it before its last step, and takes back what the present step began: a candidate that it enlisted and that is not
-    /// seated is named no longer (whichever of this and a seat under way is accepted first settles it, R6).
+    /// Ends it before its last step, and takes back what it began and did not finish: a candidate that it enlisted and that is not
+    /// seated is named no longer (whichever of this and a seat under way is accepted first settles it, R6). Not only in its present
+    /// step: to fill several at once, they are enlisted one after the other before the first of them is waited for.
     fn end_operation(&mut self, id: OperationId, state: OperationState) {
-        let operation = self.operations.get_mut(&id).expect("it is under way");
+        let operation = self.operations.get_mut(&id).expect("it is known");
+        let had_begun = operation.is_under_way();
         operation.state = state;
-        let step = operation.step().cloned();
+        if !had_begun {
+            return;
+        }
+        let begun = &operation.steps[..=operation.at as usize];
+        let enlisted: Vec<(BucketId, NodeId)> = begun
+            .iter()
+            .filter_map(|step| match step {
+                Step::Enlist { bucket, node } | Step::AwaitSeated { bucket, node } => Some((*bucket, *node)),
+                _ => None,
+            })
+            .collect();
         // Ids for splits that nobody was told to make are given up. The present step's child stays reserved: its Split may be in
         // the parent's log already, and will then be registered whatever became of the operation.
         let later: Vec<BucketId> =
             operation.steps.iter().skip(operation.at as usize + 1).filter_map(Step::child).collect();
         self.reserved.retain(|id, _| !later.contains(id));
-        if let Some(Step::Enlist { bucket, node } | Step::AwaitSeated { bucket, node }) = step {
+        for (bucket, node) in enlisted {
             self.drop_candidate(bucket, node);
         }
     }
@@ -360,6 +418,14 @@ impl Blueprint {
     fn forget_operations(&mut self) {
         let over: Vec<OperationId> = self.operations.values().filter(|o| o.is_over()).map(|o| o.id).collect();
         for id in over.iter().take(over.len().saturating_sub(MAX_FINISHED)) {
+            self.operations.remove(id);
+        }
+    }
+
+    fn forget_plans(&mut self) {
+        let planned = self.operations.values().filter(|o| o.state == OperationState::Planned).map(|o| o.id);
+        let planned: Vec<OperationId> = planned.collect();
+        for id in planned.iter().take((planned.len() + 1).saturating_sub(MAX_PLANNED)) {
             self.operations.remove(id);
         }
     }

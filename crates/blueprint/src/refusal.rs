@@ -140,6 +140,8 @@ pub enum Refusal {
     OperationOver(OperationId),
     #[error("{0} is paused. Resume it first")]
     OperationPaused(OperationId),
+    #[error("{0} is planned, and was not begun: apply it first")]
+    OperationNotBegun(OperationId),
     #[error("step {step} of {id} has not come true yet (steps are counted from 0). It is waited for")]
     StepOpen { id: OperationId, step: u32 },
     #[error("step {step} of {id} is not begun: it is at step {at} (counted from 0). Read the blueprint again")]

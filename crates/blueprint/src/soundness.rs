@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use crate::blueprint::{Birth, Blueprint, Bucket, Keyspace, Node, Rule};
 use crate::command::{MAX_ADDRESSES, MAX_RESERVED};
-use crate::operation::{MAX_FINISHED, MAX_STEPS, MAX_UNFINISHED};
+use crate::operation::{MAX_FINISHED, MAX_PLANNED, MAX_STEPS, MAX_UNFINISHED};
 use crate::{
     BucketId, Government, KeyspaceId, Member, NodeId, Operation, OperationId, OperationState, Position, SlotMap,
     SlotSet, Step,
@@ -141,13 +141,15 @@ impl Blueprint {
             let flaw = |why| Flaw::Operation(*id, why);
             holds(operation.id == *id, "it is filed under another id").map_err(flaw)?;
             self.validate_operation(operation).map_err(flaw)?;
-            if !operation.is_over() {
+            if operation.is_under_way() {
                 let alone = operation.buckets().into_iter().all(|bucket| busy.insert(bucket));
                 holds(alone, "another operation works on the same bucket").map_err(flaw)?;
             }
         }
         let over = self.operations.values().filter(|o| o.is_over()).count();
-        if over > MAX_FINISHED || self.operations.len() - over > MAX_UNFINISHED {
+        let under_way = self.operations.values().filter(|o| o.is_under_way()).count();
+        let planned = self.operations.len() - over - under_way;
+        if over > MAX_FINISHED || under_way > MAX_UNFINISHED || planned > MAX_PLANNED {
             return Err(Flaw::Whole("there are more operations than can be"));
         }
         Ok(())
@@ -166,6 +168,10 @@ impl Blueprint {
             OperationState::Running | OperationState::Paused | OperationState::Failed { .. } => {
                 holds(at < end, "it is at its end, but not done")?;
             }
+            OperationState::Planned => return holds(at == 0, "it is only planned, and has begun"),
+        }
+        if operation.at == 0 && operation.is_over() {
+            return Ok(()); // perhaps only planned: what it would have split off has another parent by now, or none
         }
         for step in &operation.steps {
             holds(self.was_issued(step.bucket()), "a bucket in it was never issued")?;

@@ -68,7 +68,7 @@ impl<C: Conduct> Lane<C> {
     ) -> T {
         let gone: BTreeMap<_, _> = self.lost.iter().map(|(bucket, lost)| (*bucket, lost.incarnation)).collect();
         let aside: BTreeMap<_, _> = self.aside.iter().map(|(bucket, d)| (*bucket, facts::aside(d))).collect();
-        let operations = blueprint.operations.values().filter(|o| !o.is_over());
+        let operations = blueprint.operations.values().filter(|o| o.is_under_way());
         let operated: BTreeSet<BucketId> = operations.flat_map(|o| o.buckets()).collect();
         let read = match &self.reading {
             None => Read::None,

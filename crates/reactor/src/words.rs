@@ -50,6 +50,8 @@ pub(crate) fn proposal(command: &Command) -> String {
         | Command::RemoveKeyspace { .. }
         | Command::ReserveBucket { .. }
         | Command::StartOperation { .. }
+        | Command::PlanOperation { .. }
+        | Command::ApplyOperation { .. }
         | Command::PauseOperation { .. }
         | Command::ResumeOperation { .. }
         | Command::CancelOperation { .. } => format!("{command:?}"),

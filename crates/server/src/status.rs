@@ -117,7 +117,7 @@ impl Facts<'_> {
                 term: self.meta.term,
                 applied: self.meta.applied,
             },
-            operations: blueprint.operations.values().filter(|o| !o.is_over()).map(|o| o.id.to_string()).collect(),
+            operations: blueprint.operations.values().filter(|o| o.is_under_way()).map(|o| o.id.to_string()).collect(),
         }
     }
 

@@ -108,6 +108,14 @@ fn operation(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
         5..7 => Command::PauseOperation { id },
         7..9 => Command::ResumeOperation { id },
         9 => Command::CancelOperation { id, why: "it was decided otherwise".into() },
+        10 | 13 => {
+            let planned = b.operations.values().filter(|o| o.state == OperationState::Planned);
+            Command::ApplyOperation { id: pick(planned, x).map_or(id, |o| o.id) }
+        }
+        11..13 => match start_operation(b, x, y, z) {
+            Command::StartOperation { id, by, steps } => Command::PlanOperation { id, by, steps },
+            other => other,
+        },
         _ => start_operation(b, x, y, z),
     }
 }
@@ -288,7 +296,7 @@ fn histories_reach_every_corner() {
     use proptest::test_runner::TestRunner;
 
     let mut runner = TestRunner::deterministic();
-    let (mut commands, mut changes) = ([0u32; 16], [0u32; 9]);
+    let (mut commands, mut changes) = ([0u32; 18], [0u32; 9]);
     let (mut heirs, mut retired, mut refused) = (0, 0, 0);
     for _ in 0..300 {
         let mut b = history(&[]).pop().unwrap();
@@ -308,7 +316,7 @@ fn histories_reach_every_corner() {
     assert!(heirs > 200 && retired > 200 && refused > 200, "{heirs} {retired} {refused}");
 }
 
-fn count(command: &Command, commands: &mut [u32; 16], changes: &mut [u32; 9]) {
+fn count(command: &Command, commands: &mut [u32; 18], changes: &mut [u32; 9]) {
     let which = match command {
         Command::AddNode { .. } => 0,
         Command::Depart { .. } => 1,
@@ -325,6 +333,8 @@ fn count(command: &Command, commands: &mut [u32; 16], changes: &mut [u32; 9]) {
         Command::PauseOperation { .. } => 13,
         Command::ResumeOperation { .. } => 14,
         Command::CancelOperation { .. } => 15,
+        Command::PlanOperation { .. } => 16,
+        Command::ApplyOperation { .. } => 17,
         Command::Succeed { change, .. } => {
             changes[match change {
                 Change::Enlist { .. } => 0,

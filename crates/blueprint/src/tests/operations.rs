@@ -102,6 +102,77 @@ fn step_by_step() {
     }
 }
 
+fn plan(id: u64, steps: Vec<Step>) -> Command {
+    Command::PlanOperation { id: OperationId(id), by: "ada: a new disk".into(), steps }
+}
+
+fn apply(id: u64) -> Command {
+    Command::ApplyOperation { id: OperationId(id) }
+}
+
+#[test]
+fn a_plan_holds_nothing_until_it_is_applied() {
+    let mut town = Town::of_one_bucket();
+    let moving = plan(1, vec![split(257, 0, 9), enlist(3), seated(3), dismiss(2)]);
+    town.accept(&moving);
+    town.repeat(&moving);
+    assert!(town.blueprint.operation_on(B1).is_none() && town.blueprint.reserved.is_empty());
+    for command in [advance(1, 0), Command::PauseOperation { id: OperationId(1) }] {
+        assert_eq!(town.refuse(&command), Refusal::OperationNotBegun(OperationId(1)));
+    }
+    town.accept(&apply(1));
+    town.repeat(&apply(1));
+    assert!(town.blueprint.operation_on(B1).is_some() && town.blueprint.reserved.contains_key(&BucketId(257)));
+    town.accept(&cancel(1));
+    assert_eq!(town.refuse(&apply(1)), Refusal::OperationOver(OperationId(1)));
+}
+
+#[test]
+fn a_plan_that_makes_no_sense_any_more_is_not_begun() {
+    let mut town = Town::of_one_bucket();
+    town.accept(&plan(1, vec![split(257, 0, 9)]));
+    town.accept(&plan(2, vec![enlist(3), seated(3)]));
+    town.accept(&start(3, vec![split(257, 10, 19)]));
+    assert_eq!(town.refuse(&apply(2)), Refusal::BucketBusy { bucket: B1, by: OperationId(3) });
+    town.accept(&cancel(1)); // and what the third one reserved is still its own
+    assert!(town.blueprint.reserved.contains_key(&BucketId(257)));
+    town.accept(&cancel(3));
+    town.accept(&apply(2));
+}
+
+#[test]
+fn plans_that_nobody_applies_are_forgotten() {
+    let mut town = Town::of_one_bucket();
+    for id in 1..=40 {
+        town.accept(&plan(id, vec![enlist(3)]));
+    }
+    assert_eq!(town.blueprint.operations.len(), 32);
+    assert_eq!(town.refuse(&apply(8)), Refusal::UnknownOperation(OperationId(8)));
+    town.accept(&apply(9));
+}
+
+/// Several are filled at once: they are enlisted before the first of them is waited for.
+#[test]
+fn whoever_was_enlisted_and_not_seated_is_dropped_with_its_operation() {
+    let mut town = Town::of(4);
+    town.accept(&create("k", 2, &[&[1, 2], &[1, 2]]));
+    let second = |step: Step| match step {
+        Step::Enlist { node, .. } => Step::Enlist { bucket: BucketId(2), node },
+        _ => Step::AwaitSeated { bucket: BucketId(2), node: NodeId(3) },
+    };
+    town.accept(&start(1, vec![enlist(3), second(enlist(3)), seated(3), second(seated(3))]));
+    town.succeed(Change::Enlist { node: NodeId(3) });
+    town.accept(&advance(1, 0));
+    let replaces = town.blueprint.government(BucketId(2)).unwrap().term;
+    let change = Change::Enlist { node: NodeId(3) };
+    town.accept(&Command::Succeed { bucket: BucketId(2), replaces, change });
+    town.accept(&advance(1, 1));
+    town.accept(&cancel(1));
+    for bucket in [B1, BucketId(2)] {
+        assert_eq!(town.blueprint.government(bucket).unwrap().named(NodeId(3)), None);
+    }
+}
+
 #[test]
 fn operations_that_cannot_be_started() {
     let mut town = Town::of_one_bucket();

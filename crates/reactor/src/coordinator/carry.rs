@@ -21,7 +21,7 @@ enum Due {
 impl<C: Conduct> Coordinator<C> {
     pub(crate) fn carry_operations(&mut self, now: Instant, out: &mut Outbox) {
         let blueprint = self.state.blueprint.clone();
-        for operation in blueprint.operations.values().filter(|o| !o.is_over()) {
+        for operation in blueprint.operations.values().filter(|o| o.is_under_way()) {
             let (id, step) = (operation.id, operation.at);
             let about = Subject::Operation { id, step };
             if operation.state == OperationState::Paused {
