@@ -35,7 +35,7 @@ pub use ids::{
     BucketId, CoordinatorId, Epoch, Incarnation, Index, KeyspaceId, LaneId, Member, NodeId, OperationId, Position, Term,
 };
 pub use meta_state::{MetaCommand, MetaState};
-pub use operation::{Hitch, Operation, OperationState, Standing, Step};
+pub use operation::{Hitch, MAX_STEPS, Operation, OperationState, Standing, Step};
 pub use refusal::Refusal;
 pub use reports::{Report, Reported, Reports};
 pub use slots::{Malformed, Slot, SlotMap, SlotSet};

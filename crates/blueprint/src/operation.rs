@@ -20,7 +20,7 @@ use crate::soundness::is_words;
 use crate::{BucketId, Change, Government, Incarnation, NodeId, OperationId, Refusal, SlotSet, Unlawful};
 
 /// An operation travels whole with each of its steps. A larger change is several operations.
-pub(crate) const MAX_STEPS: usize = 1024;
+pub const MAX_STEPS: usize = 1024;
 /// More than anybody watches at once.
 pub(crate) const MAX_UNFINISHED: usize = 256;
 /// How many of those that are over are remembered: enough for an answer that was lost. The audit trail is kept elsewhere.

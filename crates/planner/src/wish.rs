@@ -1,0 +1,54 @@
+//! What is asked for, and what is known.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use blueprint::{BucketId, KeyspaceId, NodeId, SlotSet};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// The node, known already and present, takes its share. The same as [`Wish::Rebalance`] of everything.
+    AddNode { node: NodeId },
+    /// What is there is spread over all nodes that are present and do not drain: of one keyspace by itself, or of all together.
+    Rebalance { keyspace: Option<KeyspaceId> },
+    /// Others take what it holds, so that it can be removed from the blueprint.
+    RemoveNode { node: NodeId },
+    /// `new` takes what `old` holds, and leads what it led.
+    ReplaceNode { old: NodeId, new: NodeId },
+    /// Others lead what it leads. It keeps its copies.
+    Drain { node: NodeId },
+    /// The node, a member, leads the bucket.
+    SwapPrimary { bucket: BucketId, node: NodeId },
+    /// `to` takes the part that `from` has, as primary if it led.
+    MoveReplica { bucket: BucketId, from: NodeId, to: NodeId },
+    /// `to` leads these slots. What is not a whole bucket is split off first.
+    MigrateSlots { keyspace: KeyspaceId, slots: SlotSet, to: NodeId },
+    /// A new bucket gets these slots, or else the upper half.
+    SplitBucket { bucket: BucketId, slots: Option<SlotSet> },
+    /// Each bucket of the keyspace is split in half.
+    DoubleBuckets { keyspace: KeyspaceId },
+    /// Each bucket of the keyspace gets so many members.
+    SetReplicas { keyspace: KeyspaceId, replicas: u8 },
+}
+
+/// What the directory says that a plan should heed. All of it may be missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// What one copy takes. A bucket that is not here counts as much as the others do on average.
+    pub bytes: BTreeMap<BucketId, u64>,
+    /// What the node can still take in. One that is not here has room for everything.
+    pub free: BTreeMap<NodeId, u64>,
+    /// They keep what they hold (they will be back), are given nothing, and shall lead nothing.
+    pub draining: BTreeSet<NodeId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Each bucket under way is one backfill or more, which share network and disks with the clients. 0 counts as 1.
+    pub buckets_at_once: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { buckets_at_once: 4 }
+    }
+}

@@ -1,0 +1,104 @@
+//! Slots: split off, doubled, or led by somebody else.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use blueprint::{BucketId, KeyspaceId, NodeId, SlotSet};
+
+use crate::draft::{Draft, Purpose};
+use crate::objection::Objection;
+use crate::sketch::{BucketAt, NodeAt};
+
+impl Draft<'_> {
+    pub(crate) fn split_bucket(&mut self, bucket: BucketId, slots: Option<&SlotSet>) -> Option<Purpose> {
+        let at = self.free_bucket(bucket)?;
+        let has = &self.sketch.buckets[at].slots;
+        let slots = slots.cloned().unwrap_or_else(|| has.split_half().1);
+        let objection = if has.len() < 2 {
+            Some(Objection::OneSlot { bucket })
+        } else if slots.is_empty() {
+            Some(Objection::NoSlots)
+        } else if !slots.is_subset(has) {
+            Some(Objection::SlotsNotCovered { bucket, slots: slots.difference(has) })
+        } else if slots == *has {
+            Some(Objection::AllSlots { bucket })
+        } else {
+            None
+        };
+        if let Some(objection) = objection {
+            self.object(objection);
+            return None;
+        }
+        self.sketch.split(at, &slots, "asked for".into());
+        Some(Purpose::of_splitting(format!("{bucket} parts with some of its slots")))
+    }
+
+    pub(crate) fn double_buckets(&mut self, keyspace: KeyspaceId) -> Option<Purpose> {
+        self.known_keyspace(keyspace)?;
+        for bucket in self.of_keyspace(keyspace) {
+            let (_, upper) = self.sketch.buckets[bucket].slots.split_half();
+            if !upper.is_empty() && self.is_free(bucket) {
+                self.sketch.split(bucket, &upper, "in half".into());
+            }
+        }
+        Some(Purpose::of_splitting(format!("{keyspace} gets twice as many buckets")))
+    }
+
+    pub(crate) fn migrate_slots(&mut self, keyspace: KeyspaceId, slots: &SlotSet, to: NodeId) -> Option<Purpose> {
+        let node = self.open_node(to);
+        self.known_keyspace(keyspace)?;
+        let node = node?;
+        if slots.is_empty() {
+            self.object(Objection::NoSlots);
+            return None;
+        }
+        let mut moved = Vec::new();
+        for bucket in self.of_keyspace(keyspace) {
+            let piece = &self.sketch.buckets[bucket];
+            let part = piece.slots.intersection(slots);
+            if part.is_empty() || piece.leader == node || !self.is_free(bucket) {
+                continue;
+            }
+            let whole = part == self.sketch.buckets[bucket].slots;
+            moved.push(if whole { bucket } else { self.sketch.split(bucket, &part, format!("for {to} to lead")) });
+        }
+        for bucket in moved.iter().copied() {
+            self.put_in_charge(bucket, node);
+        }
+        self.require_disk(node, &moved);
+        Some(Purpose {
+            why: format!("{to} leads slots {slots} of {keyspace}"),
+            idle: format!("{to} leads these slots already"),
+            hand_over: "led until now",
+            set_replicas: None,
+        })
+    }
+
+    /// The node leads the bucket. If it had no part in it, whoever is missed least goes for it: a copy in its own zone, if that would
+    /// have too many; or else who led.
+    fn put_in_charge(&mut self, bucket: BucketAt, node: NodeAt) {
+        let piece = &self.sketch.buckets[bucket];
+        if piece.copies.contains(&node) {
+            self.sketch.buckets[bucket].leader = node;
+            return;
+        }
+        let (leader, wanted, zone) = (piece.leader, piece.wanted, self.sketch.nodes[node].zone);
+        if self.sketch.lasting_copies(bucket).count() >= wanted {
+            let crowded = self.sketch.copies_in_zone(bucket, zone) >= self.sketch.zone_rule().most(wanted);
+            let in_zone = |other: &NodeAt| self.sketch.nodes[*other].zone == zone;
+            let here = self.sketch.lasting_copies(bucket).filter(in_zone).last();
+            let goes = here.filter(|_| crowded && !in_zone(&leader)).unwrap_or(leader);
+            self.sketch.take(bucket, goes);
+        }
+        let piece = &mut self.sketch.buckets[bucket];
+        piece.copies.push(node);
+        piece.leader = node;
+    }
+}
+
+impl Purpose {
+    fn of_splitting(why: alloc::string::String) -> Self {
+        let idle = "no bucket has more than one slot: nothing can be split".into();
+        Self { why, idle, hand_over: "leads", set_replicas: None }
+    }
+}
