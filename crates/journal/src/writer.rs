@@ -563,9 +563,10 @@ pub(crate) fn make_blank(disk: &dyn Disk, size: u64) -> io::Result<Blank> {
         while at < size {
             let length = zeros.len().min((size - at) as usize);
             file.write_at(at, &zeros[..length])?;
+            // Piece by piece: whoever else syncs on this disk meanwhile would wait for all of it.
+            file.sync()?;
             at += length as u64;
         }
-        file.sync()?;
         disk.sync_names()?;
         Ok(file)
     };

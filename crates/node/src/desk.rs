@@ -48,6 +48,8 @@ pub struct Desk<C> {
     upkeep_at: Instant,
     /// The process is about to end.
     pub(crate) leaving: bool,
+    /// Somebody has just said that it leaves.
+    pub(crate) leaver_heard: bool,
 }
 
 impl<C: Conduct> Desk<C> {
@@ -74,6 +76,7 @@ impl<C: Conduct> Desk<C> {
             watched_by: BTreeMap::new(),
             upkeep_at: now + config.upkeep,
             leaving: false,
+            leaver_heard: false,
             config,
         }
     }
@@ -239,7 +242,7 @@ impl<C: Conduct> Desk<C> {
     }
 
     /// With the lanes that lack something of it.
-    fn share_directory(&mut self, now: Instant, out: &mut Vec<Output>) {
+    pub(crate) fn share_directory(&mut self, now: Instant, out: &mut Vec<Output>) {
         let changed = std::mem::take(&mut self.directory_changed);
         for (to, ((owed, sent), heard)) in self.stations().zip(self.owed.iter_mut().zip(&self.heard)) {
             *owed |= changed;

@@ -51,6 +51,9 @@ impl<C: Conduct> Desk<C> {
         }
         self.flush_directory = true;
         self.directory_steps += 1;
+        if std::mem::take(&mut self.leaver_heard) {
+            self.share_directory(now, out); // or it would be given another part before the next upkeep
+        }
         if has_resumed && !C::breaks(Breach::EarlierLifeSaidAgain) {
             // What an earlier life said came back with the pulls. Nobody hears it before this is taken back with the same flush.
             self.publish(now, out);
@@ -125,7 +128,8 @@ impl<C: Conduct> Desk<C> {
         sighting.heard = now;
         match (key.first(), found) {
             (Some(b'n'), Some(found)) => {
-                if let Ok(row) = postcard::from_bytes(&found.value) {
+                if let Ok(row) = postcard::from_bytes::<NodeRow>(&found.value) {
+                    self.leaver_heard |= row.leaving && !sighting.node.leaving;
                     sighting.node = row;
                 }
             }

@@ -79,6 +79,8 @@ pub struct Fault {
     /// When that began, from the strike; negative if just before.
     pub gap_began_after_s: f64,
     pub slowest_write_ms: f64,
+    /// The same until the fault was taken back: what follows is of the return, not of the fault.
+    pub while_away: Stretch,
     /// From the strike until writes flowed as before; to a second, as that is how long it is measured.
     pub flowing_after_s: Option<f64>,
     /// Until, besides, the cluster was as it should be for the next fault.
@@ -95,6 +97,9 @@ pub struct ByKind {
     pub median_gap_ms: f64,
     pub longest_gap_ms: f64,
     pub median_slowest_write_ms: f64,
+    /// Until the fault was taken back.
+    pub median_gap_away_ms: f64,
+    pub median_slowest_write_away_ms: f64,
 }
 
 impl Report {
@@ -212,6 +217,7 @@ impl<'a> Writes<'a> {
             longest_gap_ms: millis(gap),
             gap_began_after_s: seconds(gap_began) - seconds(strike.at),
             slowest_write_ms: millis(self.slowest(|at, took| at > strike.at && at - took < until)),
+            while_away: self.stretch(strike.at, strike.healing.unwrap_or(until)),
             flowing_after_s: strike.flowing.map(|at| seconds(at - strike.at)),
             recovered_after_s: strike.recovered.map(|at| seconds(at - strike.at)),
             note: strike.note.clone(),
@@ -242,6 +248,8 @@ fn by_kind(faults: &[Fault]) -> Vec<ByKind> {
             longest_gap_ms: gaps.iter().copied().fold(0.0, f64::max),
             median_gap_ms: median(gaps),
             median_slowest_write_ms: median(of_kind().map(|fault| fault.slowest_write_ms).collect()),
+            median_gap_away_ms: median(of_kind().map(|fault| fault.while_away.longest_gap_ms).collect()),
+            median_slowest_write_away_ms: median(of_kind().map(|fault| fault.while_away.slowest_write_ms).collect()),
         }
     };
     kinds.into_iter().map(of).collect()

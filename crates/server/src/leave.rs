@@ -26,28 +26,29 @@ const AGAIN: Duration = Duration::from_secs(1);
 const QUIET: Duration = Duration::from_millis(250);
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
-pub(crate) async fn leave(driver: &Rc<Driver>, say: &Rc<dyn Fn(String)>) {
+/// Whether nobody counts on this node any more.
+pub(crate) async fn leave(driver: &Rc<Driver>, say: &Rc<dyn Fn(String)>) -> bool {
     let (begun, mut asked) = (Moment::now(), None::<Moment>);
     (0..driver.post.lanes()).for_each(|lane| driver.post.lane(lane, Letter::Leave));
     driver.step(Input::Leave);
     let mut told = usize::MAX;
     loop {
         let Ok(state) = driver.meta.read().await else {
-            return say("the meta group does not answer: leaving without a hand over".into());
+            say("the meta group does not answer: leaving without a hand over".into());
+            return false;
         };
         let (led, followed) = (led(driver.me, &state.blueprint), followed(driver.me, &state.blueprint));
         let left = led.len() + followed.len();
         if left == 0 {
-            return say("everything is handed over".into());
+            return true;
         }
         if left < told {
             told = left;
             say(format!("leaving: {} buckets to hand over, {} to be dismissed from", led.len(), followed.len()));
         }
         if begun.elapsed() > PATIENCE {
-            return say(format!(
-                "leaving although {left} buckets still count on this node: they will miss it for a moment"
-            ));
+            say(format!("leaving although {left} buckets still count on this node: they will miss it for a moment"));
+            return false;
         }
         // All at once: one after the other they would stand still for less, and clients for longer. While clients wait for that, the meta
         // group has nothing else to do for us.

@@ -192,8 +192,12 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
         }
     };
     if haste == Haste::HandOver {
-        leave::leave(&driver, &say).await;
+        let has_left = leave::leave(&driver, &say).await;
         leave::direct_clients(&house, &post).await;
+        // A primary that had not heard of it yet may have given it a part again, as it was free.
+        if has_left && leave::leave(&driver, &say).await {
+            say("everything is handed over".into());
+        }
     }
     doors.iter().for_each(JoinHandle::abort);
     leave::see_off(&house, &post).await;

@@ -113,6 +113,7 @@ fn by_kind(report: &Report) -> Table {
         "median without a write",
         "longest",
         "median of the slowest write",
+        "the same two, before it was taken back",
         "least writes per second before",
     ]);
     for kind in &report.by_kind {
@@ -122,6 +123,7 @@ fn by_kind(report: &Report) -> Table {
             right(format!("{:.0} ms", kind.median_gap_ms)),
             right(format!("{:.0} ms", kind.longest_gap_ms)),
             right(format!("{:.0} ms", kind.median_slowest_write_ms)),
+            right(format!("{:.0} ms, {:.0} ms", kind.median_gap_away_ms, kind.median_slowest_write_away_ms)),
             right(kind.least_writes_per_second_before),
         ]);
     }
