@@ -14,6 +14,8 @@ mod ask;
 mod dev;
 mod inspect;
 mod keyspace;
+mod names;
+mod operations;
 mod prove;
 mod serve;
 mod status;
@@ -52,6 +54,20 @@ enum Command {
     Why(why::Why),
     /// Make a keyspace
     Keyspace(keyspace::Keyspace),
+    /// Plan a change of the cluster's shape, and show what it would do
+    Plan(operations::Plan),
+    /// Begin what was planned
+    Apply(operations::One),
+    /// Watch an operation until it is over
+    Watch(operations::One),
+    /// Changes of the cluster's shape: planned, under way, and the last that are over
+    Operations(operations::Operations),
+    /// Begin nothing new of an operation
+    Pause(operations::One),
+    /// Go on with what was paused
+    Resume(operations::One),
+    /// End an operation; what it had finished stays
+    Cancel(operations::Cancel),
     /// Show what is in a data directory, without changing it
     Inspect(inspect::Inspect),
     /// Prove that a live cluster loses and repeats nothing: work, faults, and a judgement of every answer
@@ -65,6 +81,13 @@ fn main() -> ExitCode {
         Command::Status(status) => status.run(),
         Command::Why(why) => why.run(),
         Command::Keyspace(keyspace) => keyspace.run(),
+        Command::Plan(plan) => plan.run(),
+        Command::Apply(one) => one.apply(),
+        Command::Watch(one) => one.watch(),
+        Command::Operations(operations) => operations.run(),
+        Command::Pause(one) => one.pause(),
+        Command::Resume(one) => one.resume(),
+        Command::Cancel(cancel) => cancel.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Prove(prove) => prove.run(),
     };

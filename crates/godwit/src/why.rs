@@ -7,6 +7,7 @@ use clap::Args;
 use server::WaitView as Wait;
 
 use crate::ask::{At, exchange};
+use crate::names::named;
 
 #[derive(Args, Debug)]
 pub(crate) struct Why {
@@ -47,10 +48,7 @@ impl Why {
         if waits.is_empty() && silent.is_empty() {
             say!("Nothing waits.");
         }
-        // People know nodes by their names.
-        let named =
-            |text: &str| status.nodes.iter().fold(text.to_owned(), |text, node| text.replace(&node.id, &node.name));
-        waits.iter_mut().for_each(|wait| wait.waits_for = named(&wait.waits_for));
+        waits.iter_mut().for_each(|wait| wait.waits_for = named(&wait.waits_for, &status.nodes));
         waits.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
         // What many buckets wait for alike is said once.
         let mut groups: Vec<(&Wait, Vec<&str>)> = Vec::new();

@@ -287,6 +287,6 @@ impl Piece {
 }
 
 fn busy(blueprint: &Blueprint) -> BTreeMap<BucketId, OperationId> {
-    let under_way = blueprint.operations.values().filter(|operation| !operation.is_over());
+    let under_way = blueprint.operations.values().filter(|operation| operation.is_under_way());
     under_way.flat_map(|operation| operation.buckets().into_iter().map(|bucket| (bucket, operation.id))).collect()
 }

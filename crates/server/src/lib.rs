@@ -25,7 +25,7 @@ mod wire;
 pub use addresses::Addresses;
 pub use config::{Config, Ports, Start};
 pub use data::{Data, DataError, Identity};
-pub use http::WaitView;
+pub use http::{KINDS, OperationView, PlanView, StepView, WaitView};
 pub use start::{ServeError, serve};
 pub use status::{BucketStatus, NodeStatus, Status};
 pub use wire::PROTOCOL;

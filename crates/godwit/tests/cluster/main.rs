@@ -13,6 +13,7 @@ mod garbage;
 mod keyspaces;
 mod namespaces;
 mod newcomers;
+mod operations;
 mod pipelines;
 mod settings;
 mod starting;

@@ -1,6 +1,8 @@
 //! HTTP: for programs and for the command line.
 
 mod connections;
+mod operations;
+mod wish;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,6 +23,8 @@ use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
 pub(crate) use self::connections::Limits;
+pub use self::operations::{OperationView, PlanView, StepView};
+pub use self::wish::KINDS;
 use crate::clock;
 use crate::door::{House, resident_bytes};
 use crate::post::Post;
@@ -147,6 +151,8 @@ pub(crate) async fn serve(listener: TcpListener, office: Office) {
         .route("/v1/directory", get(directory))
         .route("/v1/why", get(why))
         .route("/v1/keyspaces", post(create_keyspace))
+        .route("/v1/operations", get(operations::list).post(operations::plan))
+        .route("/v1/operations/{id}/{act}", post(operations::act))
         .route("/v1/openapi.json", get(openapi))
         .route("/metrics", get(metrics))
         .route("/healthz", get(|| async { "ok\n" }))
@@ -351,6 +357,17 @@ async fn openapi() -> Json<Value> {
             "name": { "type": "string" }, "replicas": { "type": "integer", "default": 3 },
             "buckets": { "type": "integer", "default": 64 }, "memory": { "type": "boolean", "default": false } } } } } },
         "responses": { "200": { "description": "It is there; the epoch in which." }, "409": { "description": "Refused: why." } } } });
+    let operations = json!({
+        "get": { "summary": "Topology changes: planned, under way, and the last that are over.", "responses": json_answer("A list of operations.") },
+        "post": { "summary": "Plans a change, and shows what it would do; nothing is done before it is applied.",
+            "requestBody": { "required": true, "content": { "application/json": { "schema": { "type": "object", "required": ["wish"], "properties": {
+                "wish": { "type": "string", "example": "replace-node node-2 node-6" }, "by": { "type": "string" },
+                "at_once": { "type": "integer", "default": 4 } } } } } },
+            "responses": { "200": { "description": "The plan, and the id to apply it by." }, "400": { "description": "Not understood." }, "409": { "description": "Refused: why." } } } });
+    let act = json!({ "post": { "summary": "Applies what was planned; pauses, resumes or cancels what is under way.",
+        "parameters": [{ "name": "id", "in": "path", "required": true, "schema": { "type": "string" } },
+            { "name": "act", "in": "path", "required": true, "schema": { "type": "string", "enum": ["apply", "pause", "resume", "cancel"] } }],
+        "responses": { "200": { "description": "So it is, from this epoch on." }, "409": { "description": "Refused: why. A plan that does not fit any more is made anew, and shown." } } } });
     Json(json!({
         "openapi": "3.0.3",
         "info": { "title": "Godwit", "version": env!("CARGO_PKG_VERSION") },
@@ -360,6 +377,8 @@ async fn openapi() -> Json<Value> {
             "/v1/directory": read("What every node says about itself."),
             "/v1/why": why,
             "/v1/keyspaces": create,
+            "/v1/operations": operations,
+            "/v1/operations/{id}/{act}": act,
             "/metrics": text("For Prometheus."),
             "/healthz": text("The process runs."),
             "/readyz": text("All that this node is to lead it serves."),

@@ -1,0 +1,189 @@
+//! The cluster changes its shape by command, while clients write.
+
+use std::collections::BTreeMap;
+
+use server::{BucketStatus, OperationView, Status};
+
+use crate::common::{Cluster, Load, Manner, Shape, http, text, until};
+
+fn bucket(cluster: &Cluster, id: &str) -> BucketStatus {
+    let found = cluster.status().and_then(|status| status.buckets.into_iter().find(|bucket| bucket.id == id));
+    found.unwrap_or_else(|| panic!("there is no {id}: {}", cluster.describe()))
+}
+
+fn members(bucket: &BucketStatus) -> Vec<String> {
+    let mut members: Vec<String> = bucket.secondaries.iter().chain([&bucket.primary]).cloned().collect();
+    members.sort();
+    members
+}
+
+/// Who has no copy of it.
+fn outsider(cluster: &Cluster, bucket: &BucketStatus) -> String {
+    let has = members(bucket);
+    cluster.nodes.iter().map(|node| node.name()).find(|name| !has.contains(name)).expect("more nodes than copies")
+}
+
+/// How many copies each node has.
+fn copies(status: &Status) -> BTreeMap<String, usize> {
+    let mut copies: BTreeMap<String, usize> = status.nodes.iter().map(|node| (node.name.clone(), 0)).collect();
+    for name in status.buckets.iter().flat_map(members) {
+        *copies.entry(name).or_default() += 1;
+    }
+    copies
+}
+
+fn operation(cluster: &Cluster, id: &str) -> OperationView {
+    let (_, body) = http(&cluster.node(1).address(200), "GET", "/v1/operations", "").expect("it runs");
+    let all: Vec<OperationView> = serde_json::from_str(&body).expect("a list of operations");
+    all.into_iter().find(|one| one.id == id).expect("it was planned")
+}
+
+/// The id under which it can be applied.
+fn plan(cluster: &Cluster, wish: &str) -> String {
+    let mut words = vec!["plan", "--json"];
+    words.extend(wish.split(' '));
+    let plan: server::PlanView = serde_json::from_str(&cluster.succeed(&words)).expect("a plan");
+    plan.id.unwrap_or_else(|| panic!("nothing to do for {wish}: {}", plan.text))
+}
+
+/// Planned, applied and watched to its end.
+fn perform(cluster: &Cluster, load: &Load, wish: &str) {
+    eprintln!("== {wish}");
+    let mut words = vec!["plan", "--apply"];
+    words.extend(wish.split(' '));
+    let said = cluster.succeed(&words);
+    assert!(said.contains("is done"), "{said}");
+    load.flow(50, cluster);
+    cluster.until_well();
+}
+
+#[test]
+fn every_kind_of_change_while_clients_write() {
+    let shape = Shape { nodes: 4, replicas: 3, buckets: 8, ..Shape::default() };
+    let cluster = Cluster::start("operations", &shape);
+    let (load, other) = (Load::start(&cluster, Manner::Cluster), Load::start(&cluster, Manner::Any));
+    load.flow(100, &cluster);
+
+    let before = bucket(&cluster, "b1");
+    let next = before.secondaries[0].clone();
+    perform(&cluster, &load, &format!("swap-primary b1 {next}"));
+    assert_eq!(bucket(&cluster, "b1").primary, next);
+
+    let before = bucket(&cluster, "b2");
+    let (from, to) = (before.primary.clone(), outsider(&cluster, &before));
+    perform(&cluster, &load, &format!("move-replica b2 {from} {to}"));
+    let after = bucket(&cluster, "b2");
+    assert!(after.primary == to && !members(&after).contains(&from) && members(&after).len() == 3, "{after:?}");
+
+    perform(&cluster, &load, "split-bucket b3");
+    assert_eq!(cluster.status().expect("it runs").buckets.len(), 9);
+
+    let to = outsider(&cluster, &bucket(&cluster, "b1"));
+    perform(&cluster, &load, &format!("migrate-slots 0-99 {to}"));
+    let owner = cluster.status().expect("it runs").buckets.into_iter().find(|bucket| bucket.slots == "0-99");
+    assert_eq!(owner.expect("they were split off").primary, to);
+
+    perform(&cluster, &load, "drain node-2");
+    assert!(cluster.status().expect("it runs").buckets.iter().all(|bucket| bucket.primary != "node-2"));
+
+    perform(&cluster, &load, "remove-node node-4");
+    assert_eq!(copies(&cluster.status().expect("it runs"))["node-4"], 0);
+
+    perform(&cluster, &load, "add-node node-4");
+    let spread = copies(&cluster.status().expect("it runs"));
+    let (most, fewest) = (spread.values().max().expect("four"), spread.values().min().expect("four"));
+    assert!(most - fewest <= 1, "{spread:?}");
+
+    perform(&cluster, &load, "double-buckets");
+    assert_eq!(cluster.status().expect("it runs").buckets.len(), 20);
+
+    let said = cluster.succeed(&["operations"]);
+    assert_eq!(said.matches("done").count(), 8, "{said}");
+    for load in [load, other] {
+        let report = load.end();
+        for (command, outcomes) in &report.operations {
+            assert_eq!((outcomes.uncertain, outcomes.refused), (0, 0), "{command}: {:?}", report.errors);
+        }
+    }
+}
+
+#[test]
+fn what_is_refused_says_why() {
+    let cluster = Cluster::start("refused", &Shape { nodes: 4, ..Shape::default() });
+    let refused = |wish: &str| {
+        let mut words = vec!["plan"];
+        words.extend(wish.split(' '));
+        let output = cluster.godwit(&words);
+        assert_eq!(output.status.code(), Some(1), "{wish}: {}", text(&output));
+        text(&output)
+    };
+    let b1 = bucket(&cluster, "b1");
+    let (member, outsider) = (b1.secondaries[0].clone(), outsider(&cluster, &b1));
+    for (wish, because) in [
+        ("explode".to_owned(), "nothing that can be planned"),
+        ("drain".to_owned(), "that is written: drain NODE"),
+        ("drain node-9".to_owned(), "there is no node 'node-9'; there are node-1, node-2, node-3, node-4"),
+        ("split-bucket b99".to_owned(), "there is no bucket b99"),
+        (format!("move-replica b1 {} {member}", b1.primary), "already has a part"),
+        (format!("swap-primary b1 {outsider}"), "has no part"),
+        ("migrate-slots 5-3 node-1".to_owned(), "are no slots"),
+        ("double-buckets other".to_owned(), "there is no keyspace 'other'"),
+    ] {
+        let said = refused(&wish);
+        assert!(said.contains(because), "{wish}: {said}");
+    }
+
+    // Planned and not applied: nobody is kept from anything, and what does not fit any more is shown anew.
+    let split = plan(&cluster, "split-bucket b1");
+    let same = plan(&cluster, "split-bucket b1");
+    let busy = plan(&cluster, &format!("swap-primary b2 {}", bucket(&cluster, "b2").secondaries[0]));
+    cluster.succeed(&["apply", &split]);
+    cluster.succeed(&["watch", &split]);
+    let output = cluster.godwit(&["apply", &same]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("does not fit any more") && said.contains("Planned again as"), "{said}");
+    assert_eq!(operation(&cluster, &same).state, "planned");
+
+    let output = cluster.godwit(&["pause", &busy]);
+    assert!(text(&output).contains("apply it first"), "{}", text(&output));
+    cluster.succeed(&["cancel", &busy, "--why", "it is too late today"]);
+    assert_eq!(operation(&cluster, &busy).why, "it is too late today");
+    let output = cluster.godwit(&["watch", "o77"]);
+    assert!(text(&output).contains("there is no operation o77"), "{}", text(&output));
+}
+
+/// The node that is to take over stands still: the operation waits and says for whom, can be paused and cancelled, and leaves no trace.
+#[test]
+fn an_operation_that_waits_says_for_whom_and_can_be_cancelled() {
+    let cluster = Cluster::start("waits", &Shape { nodes: 4, ..Shape::default() });
+    let b1 = bucket(&cluster, "b1");
+    let to = outsider(&cluster, &b1);
+    let node = cluster.nodes.iter().find(|node| node.name() == to).expect("one of ours");
+    let id = plan(&cluster, &format!("move-replica b1 {} {to}", b1.secondaries[0]));
+    node.signal(rustix::process::Signal::STOP);
+    cluster.succeed(&["apply", &id]);
+    let asked = cluster.nodes.iter().find(|node| node.name() != to).expect("three others");
+    let look = || {
+        let (_, body) = http(&asked.address(200), "GET", "/v1/operations", "")?;
+        let all: Vec<OperationView> = serde_json::from_str(&body).expect("a list of operations");
+        all.into_iter().find(|one| one.id == id)
+    };
+    // It may depart before anybody waits for it: then the operation has failed, and says so.
+    let says = || look().filter(|one| one.waits.iter().any(|wait| wait.contains("answers")) || one.state == "failed");
+    let seen = until("it says that it waits for an answer", says, || format!("{:?}", look()));
+    if seen.state != "failed" {
+        let done = |output: &std::process::Output| output.status.success() || text(output).contains("is over");
+        for words in [["pause", &id], ["cancel", &id]] {
+            let output = cluster.godwit(&words);
+            assert!(done(&output), "{words:?}: {}", text(&output));
+        }
+    }
+    let is_over = || look().filter(|one| one.state == "cancelled" || one.state == "failed");
+    let over = until("it is over", is_over, || format!("{:?}", look()));
+    assert!(!over.why.is_empty(), "{over:?}");
+    node.signal(rustix::process::Signal::CONT);
+    cluster.until_well();
+    let after = bucket(&cluster, "b1");
+    assert!(after.candidates.is_empty() && members(&after) == members(&b1), "{after:?}");
+}

@@ -1,0 +1,271 @@
+//! Topology changes over HTTP: planned, applied, watched, paused, cancelled. Whatever is asked for stands in the blueprint, so any node
+//! can be asked, and any coordinator carries it on.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use blueprint::{Blueprint, BucketId, Command, NodeId, Operation, OperationId, OperationState, Step};
+use meta::{Meta, ProposeError};
+use planner::{Facts, Limits, Objection, Plan};
+use reactor::coordinator::Subject;
+use serde::{Deserialize, Serialize};
+
+use super::{Office, unavailable, wish};
+
+/// Somebody else may plan at the same time, and take the id.
+const ATTEMPTS: usize = 8;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OperationView {
+    pub id: String,
+    /// Who asked for it.
+    pub by: String,
+    /// What they asked for, in words.
+    pub asked: String,
+    /// `planned`, `running`, `paused`, `done`, `failed` or `cancelled`.
+    pub state: String,
+    /// Why it failed or was cancelled.
+    pub why: String,
+    /// Steps that came true.
+    pub done: usize,
+    pub steps: Vec<StepView>,
+    /// What coordinators say that the present step waits for.
+    pub waits: Vec<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StepView {
+    pub bucket: String,
+    pub what: String,
+    /// How much of its copy a node has that is to be seated, from 0 to 1.
+    pub filled: Option<f64>,
+}
+
+/// A dry run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PlanView {
+    /// To be applied; none if there is nothing to do.
+    pub id: Option<String>,
+    pub epoch: u64,
+    pub steps: usize,
+    /// Copies that are made, and what they take, as far as that is known.
+    pub copies: usize,
+    pub bytes: u64,
+    pub hand_overs: usize,
+    pub splits: usize,
+    /// Steps that are left for another plan, when these are done.
+    pub left: usize,
+    /// All of it, step by step, for people.
+    pub text: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    wish: String,
+    #[serde(default)]
+    by: String,
+    /// Buckets that are under way at the same time.
+    at_once: Option<usize>,
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct Reason {
+    #[serde(default)]
+    why: String,
+}
+
+fn conflict(text: impl std::fmt::Display) -> Response {
+    (StatusCode::CONFLICT, format!("{text}\n")).into_response()
+}
+
+fn refused(error: &ProposeError) -> Response {
+    match error {
+        ProposeError::Refused(why) => conflict(why),
+        ProposeError::Unknown | ProposeError::Unavailable(_) => {
+            let text = format!("{error}: ask again, it is done at most once\n");
+            (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+        }
+    }
+}
+
+fn objections(all: &[Objection]) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+impl Office {
+    async fn plan(&self, by: &str, words: &str, limits: Limits) -> Result<PlanView, Response> {
+        let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        for _ in 0..ATTEMPTS {
+            let state = self.meta.read().await.map_err(|error| {
+                let text = format!("the blueprint cannot be read: {error}\n");
+                (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+            })?;
+            let blueprint = &state.blueprint;
+            let wish = wish::parse(&words, blueprint)
+                .map_err(|why| (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response())?;
+            let plan =
+                planner::plan(blueprint, &Facts::default(), limits, &wish).map_err(|all| conflict(objections(&all)))?;
+            let Some(steps) = plan.operations().into_iter().next() else { return Ok(view(&plan, None, 0)) };
+            let (id, count) = (blueprint.next_operation, steps.len());
+            let command = Command::PlanOperation { id, by: format!("{by}: {words}"), steps };
+            match self.meta.propose(command).await {
+                Ok(applied) => {
+                    self.until_acted_on(applied.epoch).await;
+                    return Ok(view(&plan, Some(id), count));
+                }
+                Err(ProposeError::Refused(_)) => {} // the blueprint has moved on meanwhile
+                Err(error) => return Err(refused(&error)),
+            }
+        }
+        Err(conflict("the blueprint changes all the time: ask again"))
+    }
+
+    /// What each operation waits for, as the coordinator of this node sees it; and how much of their copies nodes have.
+    async fn views(&self) -> Option<Vec<OperationView>> {
+        self.post
+            .ask_desk(|driver| {
+                let desk = driver.desk.borrow();
+                let blueprint = desk.blueprint();
+                let mut waits: BTreeMap<OperationId, Vec<String>> = BTreeMap::new();
+                for wait in desk.coordinator().waits() {
+                    if let Subject::Operation { id, .. } = wait.about {
+                        waits.entry(id).or_default().push(wait.to_string());
+                    }
+                }
+                let own: BTreeMap<BucketId, u32> = desk.rows().map(|(bucket, row)| (bucket, row.missing)).collect();
+                let filled = |node: NodeId, bucket: BucketId| {
+                    let missing = match node == driver.me {
+                        true => own.get(&bucket).copied(),
+                        false => desk.directory().row(node, bucket).map(|row| row.missing),
+                    };
+                    let slots = blueprint.buckets.get(&bucket)?.slots.len();
+                    Some(1.0 - f64::from(missing?) / f64::from(slots.max(1)))
+                };
+                let view = |operation: &Operation| {
+                    let waits = waits.remove(&operation.id).unwrap_or_default();
+                    operation_view(operation, blueprint, waits, &filled)
+                };
+                blueprint.operations.values().map(view).collect()
+            })
+            .await
+    }
+}
+
+fn view(plan: &Plan, id: Option<OperationId>, steps: usize) -> PlanView {
+    PlanView {
+        id: id.map(|id| id.to_string()),
+        epoch: plan.based_on.0,
+        steps,
+        copies: plan.summary.copies,
+        bytes: plan.summary.bytes,
+        hand_overs: plan.summary.hand_overs,
+        splits: plan.summary.splits,
+        left: plan.steps.len() - steps,
+        text: plan.to_string(),
+    }
+}
+
+fn operation_view(
+    operation: &Operation,
+    blueprint: &Blueprint,
+    waits: Vec<String>,
+    filled: &dyn Fn(NodeId, BucketId) -> Option<f64>,
+) -> OperationView {
+    let (state, why) = match &operation.state {
+        OperationState::Planned => ("planned", String::new()),
+        OperationState::Running => ("running", String::new()),
+        OperationState::Paused => ("paused", String::new()),
+        OperationState::Done => ("done", String::new()),
+        OperationState::Failed { why } => ("failed", why.to_string()),
+        OperationState::Cancelled { why } => ("cancelled", why.clone()),
+    };
+    let (by, asked) = operation.started_by.split_once(": ").unwrap_or(("", &operation.started_by));
+    let name = |node: &NodeId| blueprint.nodes.get(node).map_or_else(|| node.to_string(), |node| node.name.clone());
+    let step = |(at, step): (usize, &Step)| {
+        let is_begun = at >= operation.at as usize && operation.is_under_way();
+        let (what, node) = match step {
+            Step::Enlist { node, .. } => (format!("enlist {}", name(node)), None),
+            Step::AwaitSeated { node, .. } => (format!("seat {}", name(node)), Some(*node)),
+            Step::HandOver { to, .. } => (format!("hand over to {}", name(to)), None),
+            Step::Dismiss { node, .. } => (format!("dismiss {}", name(node)), None),
+            Step::Split { child, slots, .. } => (format!("split off {child} with slots {slots}"), None),
+        };
+        let bucket = step.bucket();
+        let filled = node.filter(|_| is_begun).and_then(|node| filled(node, bucket));
+        StepView { bucket: bucket.to_string(), what, filled }
+    };
+    OperationView {
+        id: operation.id.to_string(),
+        by: by.to_owned(),
+        asked: asked.to_owned(),
+        state: state.to_owned(),
+        why,
+        done: operation.at as usize,
+        steps: operation.steps.iter().enumerate().map(step).collect(),
+        waits,
+    }
+}
+
+fn id_of(text: &str) -> Result<OperationId, Response> {
+    let number = text.strip_prefix('o').unwrap_or(text).parse().map(OperationId);
+    number.map_err(|_| {
+        (StatusCode::BAD_REQUEST, format!("'{text}' is no operation: they are called o1, o2, …\n")).into_response()
+    })
+}
+
+pub(super) async fn list(State(office): State<Office>) -> Response {
+    office.views().await.map_or_else(unavailable, |views| Json(views).into_response())
+}
+
+pub(super) async fn plan(State(office): State<Office>, Json(asked): Json<Asked>) -> Response {
+    let by = if asked.by.is_empty() { "somebody" } else { &asked.by };
+    let limits = asked.at_once.map_or_else(Limits::default, |buckets_at_once| Limits { buckets_at_once });
+    match office.plan(&by.replace(": ", " "), &asked.wish, limits).await {
+        Ok(plan) => Json(plan).into_response(),
+        Err(response) => response,
+    }
+}
+
+pub(super) async fn act(
+    State(office): State<Office>,
+    Path((id, act)): Path<(String, String)>,
+    reason: Option<Json<Reason>>,
+) -> Response {
+    let id = match id_of(&id) {
+        Ok(id) => id,
+        Err(response) => return response,
+    };
+    let why = reason.map(|Json(reason)| reason.why).filter(|why| !why.is_empty());
+    let command = match act.as_str() {
+        "apply" => Command::ApplyOperation { id },
+        "pause" => Command::PauseOperation { id },
+        "resume" => Command::ResumeOperation { id },
+        "cancel" => Command::CancelOperation { id, why: why.unwrap_or_else(|| "somebody asked for it".into()) },
+        _ => return (StatusCode::NOT_FOUND, "apply, pause, resume or cancel\n").into_response(),
+    };
+    match office.meta.propose(command).await {
+        Ok(applied) => {
+            office.until_acted_on(applied.epoch).await;
+            Json(serde_json::json!({ "epoch": applied.epoch.0 })).into_response()
+        }
+        Err(ProposeError::Refused(why)) if act == "apply" => plan_again(&office, id, &why.to_string()).await,
+        Err(error) => refused(&error),
+    }
+}
+
+/// The blueprint has moved on since it was planned: what was asked for is planned anew, and shown rather than done.
+async fn plan_again(office: &Office, id: OperationId, why: &str) -> Response {
+    let known = Box::pin(office.views()).await.unwrap_or_default();
+    let planned = known.into_iter().find(|view| view.id == id.to_string() && view.state == "planned");
+    let Some(planned) = planned else { return conflict(why) };
+    match office.plan(&planned.by, &planned.asked, Limits::default()).await {
+        Ok(PlanView { id: Some(new), text, .. }) => {
+            conflict(format!("{id} does not fit any more: {why}. Planned again as {new}, not applied:\n\n{text}"))
+        }
+        Ok(PlanView { id: None, text, .. }) => conflict(format!("{id} does not fit any more: {why}. By now: {text}")),
+        Err(response) => response,
+    }
+}
