@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use blueprint::{Blueprint, KeyspaceId, Kind, NodeId, Slot, SlotSet};
 
-use crate::even_out::even_out;
+use crate::even_out::{Reach, even_out};
 use crate::loads::Loads;
 use crate::objection::Objection;
 use crate::sketch::{BucketAt, Piece, Sketch};
@@ -42,7 +42,7 @@ pub fn place(
     let mut loads = Loads::weigh(&mut sketch, new, &missing);
     let given = give_all(&mut loads, &missing, &mut objections);
     assert!(objections.is_empty(), "an empty bucket takes no room, and there are nodes enough");
-    even_out(&mut loads, given);
+    even_out(&mut loads, given, Reach::Anywhere);
     let all: Vec<BucketAt> = (known..known + buckets).collect();
     let nobodys = leaders::settle(&mut sketch, new, &all);
     assert!(nobodys.is_empty(), "every copy is on an open node");

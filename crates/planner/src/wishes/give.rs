@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use crate::draft::{Draft, all};
-use crate::even_out::even_out;
+use crate::even_out::{Reach, even_out};
 use crate::loads::Loads;
 use crate::objection::Objection;
 use crate::sketch::{BucketAt, NodeAt};
@@ -16,7 +16,7 @@ impl Draft<'_> {
         let mut objections = Vec::new();
         let mut loads = Loads::weigh(&mut self.sketch, all, missing);
         let given = give_all(&mut loads, missing, &mut objections);
-        even_out(&mut loads, given);
+        even_out(&mut loads, given, Reach::Anywhere);
         objections.into_iter().for_each(|objection| self.object(objection));
     }
 }

@@ -1,11 +1,13 @@
 //! More copies of everything, or fewer.
 
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::vec::Vec;
 
 use blueprint::KeyspaceId;
 
 use crate::draft::{Draft, Purpose, all};
+use crate::even_out::{Reach, even_out};
 use crate::loads::Loads;
 use crate::objection::Objection;
 use crate::sketch::{BucketAt, NodeAt};
@@ -48,15 +50,24 @@ impl Draft<'_> {
         })
     }
 
-    /// Takes away what is too many, where most is held.
+    /// Takes away what is too many, where most is held. What leads stays.
     fn shed_copies(&mut self, buckets: &[BucketAt]) {
         let mut loads = Loads::weigh(&mut self.sketch, all, &[]);
+        let mut shed = BTreeSet::new();
         for bucket in buckets.iter().copied() {
             while loads.sketch.lasting_copies(bucket).count() > loads.sketch.buckets[bucket].wanted {
                 let Some(node) = dispensable(&loads, bucket) else { break };
                 loads.take(bucket, node);
+                shed.insert(bucket);
             }
         }
+        let kept = |bucket: &BucketAt| -> Vec<(BucketAt, NodeAt)> {
+            let leader = loads.sketch.buckets[*bucket].leader;
+            let open = loads.sketch.lasting_copies(*bucket).filter(|node| loads.sketch.is_open(*node));
+            open.filter(|node| *node != leader).map(|node| (*bucket, node)).collect()
+        };
+        let kept: Vec<(BucketAt, NodeAt)> = shed.iter().flat_map(kept).collect();
+        even_out(&mut loads, kept, Reach::WhereItWas);
     }
 }
 

@@ -7,10 +7,11 @@ use alloc::vec::Vec;
 use blueprint::{KeyspaceId, Kind, NodeId};
 
 use crate::draft::{Draft, Purpose};
-use crate::even_out::even_out;
+use crate::even_out::{Reach, even_out};
 use crate::leaders;
 use crate::loads::Loads;
 use crate::sketch::{BucketAt, NodeAt, Sketch};
+use crate::words::count;
 
 impl Draft<'_> {
     pub(crate) fn add_node(&mut self, node: NodeId) -> Option<Purpose> {
@@ -46,7 +47,7 @@ impl Draft<'_> {
             open.map(|node| (*bucket, *node)).collect()
         };
         let copies: Vec<(BucketAt, NodeAt)> = free.iter().flat_map(copies).collect();
-        even_out(&mut loads, copies);
+        even_out(&mut loads, copies, Reach::Anywhere);
         // Where only members lead that drain, they go on.
         let _ = leaders::settle(&mut self.sketch, in_scope, &free);
     }
@@ -67,7 +68,7 @@ impl Draft<'_> {
         for buckets in scope.len()..nodes {
             let Some((weight, _, bucket)) = by_size.pop_last() else { break };
             let (_, upper) = self.sketch.buckets[!bucket].slots.split_half();
-            let why = format!("{nodes} nodes, and only {buckets} to share");
+            let why = format!("{nodes} nodes share {}", count(buckets, "bucket", "buckets"));
             let child = self.sketch.split(!bucket, &upper, why);
             let halves = [!bucket, child].into_iter().filter(|half| self.sketch.buckets[*half].slots.len() > 1);
             by_size.extend(halves.map(|half| size(&self.sketch, half, weight / 2)));
