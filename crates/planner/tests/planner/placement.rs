@@ -41,8 +41,11 @@ fn partners_change() {
 fn who_holds_less_gets_more() {
     let mut world = World::with_buckets(3, 30, 2);
     world.add_node(4, "");
-    world.create(1, 1);
-    assert_eq!(world.counts()[&n(4)], (1, 1));
+    world.add_node(5, "");
+    for _ in 0..10 {
+        world.create(1, 1);
+    }
+    assert_eq!([4, 5].map(|node| world.counts()[&n(node)]), [(5, 5), (5, 5)]);
 }
 
 #[test]
