@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-const CORES: [&str; 4] = ["blueprint", "phaser", "reactor", "registrar"];
+const CORES: [&str; 5] = ["blueprint", "phaser", "planner", "reactor", "registrar"];
 
 /// An invariant of absence: it must not depend on who looks at the diff.
 #[test]

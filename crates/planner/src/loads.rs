@@ -1,6 +1,6 @@
 //! How much each node holds beyond its share, kept in order while copies come and go.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -40,44 +40,60 @@ impl<'a> Loads<'a> {
         in_scope: impl Fn(&Sketch, BucketAt) -> bool,
         missing: &[BucketAt],
     ) -> Self {
-        let (weights, zones) = (sketch.weights(), sketch.zone_rule());
-        let mut excess = vec![0; sketch.nodes.len()];
-        let mut elsewhere = vec![0; sketch.nodes.len()];
-        let mut vessels = vec![Vessel { nodes: 0, most: 0 }; sketch.zones.len()];
-        for node in sketch.open_nodes() {
-            vessels[sketch.nodes[node].zone].nodes += 1;
+        let (nodes, zones) = (sketch.nodes.len(), sketch.zones.len());
+        let mut loads = Self {
+            weights: sketch.weights(),
+            zones: sketch.zone_rule(),
+            excess: vec![0; nodes],
+            elsewhere: vec![0; nodes],
+            order: BTreeSet::new(),
+            in_zone: vec![BTreeSet::new(); zones],
+            first_of_zones: BTreeSet::new(),
+            sketch,
+        };
+        let (scope, rest): (Vec<BucketAt>, Vec<BucketAt>) =
+            (0..loads.sketch.buckets.len()).partition(|bucket| in_scope(loads.sketch, *bucket));
+        for (bucket, node) in loads.open_copies(&scope) {
+            loads.excess[node] += loads.weights[bucket];
         }
-        // For each number of copies that is allowed in a zone, what all the buckets with that number weigh.
-        let mut of_most: Vec<i64> = Vec::new();
-        for bucket in 0..sketch.buckets.len() {
-            let piece = &sketch.buckets[bucket];
-            let scope = in_scope(sketch, bucket);
-            for node in piece.copies.iter().copied().filter(|node| sketch.is_open(*node)) {
-                if scope { excess[node] += weights[bucket] } else { elsewhere[node] += 1 }
-            }
-            if scope {
-                let most = zones.most(piece.wanted.max(piece.copies.len()));
-                of_most.resize(of_most.len().max(most + 1), 0);
-                of_most[most] += weights[bucket];
-            }
+        for (_, node) in loads.open_copies(&rest) {
+            loads.elsewhere[node] += 1;
         }
-        for vessel in &mut vessels {
-            vessel.most = of_most.iter().enumerate().map(|(most, weight)| most.min(vessel.nodes) as i64 * weight).sum();
-        }
-        let missing: i64 = missing.iter().map(|bucket| weights[*bucket]).sum();
-        let levels = levels(excess.iter().sum::<i64>() + missing, &vessels);
-        for node in sketch.open_nodes() {
-            excess[node] -= levels[sketch.nodes[node].zone];
-        }
-        let in_zone = vec![BTreeSet::new(); sketch.zones.len()];
-        let (order, first_of_zones) = (BTreeSet::new(), BTreeSet::new());
-        let mut loads = Self { sketch, weights, zones, excess, elsewhere, order, in_zone, first_of_zones };
-        for node in 0..loads.sketch.nodes.len() {
-            if loads.sketch.is_open(node) {
-                loads.enter(node);
-            }
+        loads.subtract_shares(&scope, missing);
+        for node in loads.sketch.open_nodes().collect::<Vec<_>>() {
+            loads.enter(node);
         }
         loads
+    }
+
+    /// What of these buckets lies on open nodes.
+    pub(crate) fn open_copies(&self, buckets: &[BucketAt]) -> Vec<(BucketAt, NodeAt)> {
+        let copies = |bucket: &BucketAt| {
+            let bucket = *bucket;
+            self.sketch.buckets[bucket].copies.iter().map(move |node| (bucket, *node))
+        };
+        buckets.iter().flat_map(copies).filter(|(_, node)| self.sketch.is_open(*node)).collect()
+    }
+
+    /// What was the load of each node becomes its excess.
+    fn subtract_shares(&mut self, scope: &[BucketAt], missing: &[BucketAt]) {
+        // For each number of copies that a zone may have of a bucket, what all the buckets with that number weigh.
+        let mut by_most: BTreeMap<usize, i64> = BTreeMap::new();
+        for bucket in scope.iter().copied() {
+            *by_most.entry(self.most_in_zone(bucket)).or_default() += self.weights[bucket];
+        }
+        let mut vessels = vec![Vessel { nodes: 0, most: 0 }; self.in_zone.len()];
+        for node in self.sketch.open_nodes() {
+            vessels[self.sketch.nodes[node].zone].nodes += 1;
+        }
+        for vessel in &mut vessels {
+            vessel.most = by_most.iter().map(|(most, weight)| *most.min(&vessel.nodes) as i64 * weight).sum();
+        }
+        let total = self.excess.iter().sum::<i64>() + missing.iter().map(|bucket| self.weights[*bucket]).sum::<i64>();
+        let levels = levels(total, &vessels);
+        for (node, excess) in self.excess.iter_mut().enumerate().filter(|(node, _)| self.sketch.is_open(*node)) {
+            *excess -= levels[self.sketch.nodes[node].zone];
+        }
     }
 
     pub(crate) fn excess(&self, node: NodeAt) -> i64 {

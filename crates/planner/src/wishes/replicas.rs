@@ -61,12 +61,9 @@ impl Draft<'_> {
                 shed.insert(bucket);
             }
         }
-        let kept = |bucket: &BucketAt| -> Vec<(BucketAt, NodeAt)> {
-            let leader = loads.sketch.buckets[*bucket].leader;
-            let open = loads.sketch.lasting_copies(*bucket).filter(|node| loads.sketch.is_open(*node));
-            open.filter(|node| *node != leader).map(|node| (*bucket, node)).collect()
-        };
-        let kept: Vec<(BucketAt, NodeAt)> = shed.iter().flat_map(kept).collect();
+        let shed: Vec<BucketAt> = shed.into_iter().collect();
+        let mut kept = loads.open_copies(&shed);
+        kept.retain(|(bucket, node)| loads.sketch.buckets[*bucket].leader != *node);
         even_out(&mut loads, kept, Reach::WhereItWas);
     }
 }

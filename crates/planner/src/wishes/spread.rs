@@ -42,17 +42,14 @@ impl Draft<'_> {
         for bucket in free.iter().copied() {
             part_in_zones(&mut loads, bucket);
         }
-        let copies = |bucket: &BucketAt| -> Vec<(BucketAt, NodeAt)> {
-            let open = loads.sketch.buckets[*bucket].copies.iter().filter(|node| loads.sketch.is_open(**node));
-            open.map(|node| (*bucket, *node)).collect()
-        };
-        let copies: Vec<(BucketAt, NodeAt)> = free.iter().flat_map(copies).collect();
+        let copies = loads.open_copies(&free);
         even_out(&mut loads, copies, Reach::Anywhere);
         // Where only members lead that drain, they go on.
         let _ = leaders::settle(&mut self.sketch, in_scope, &free);
     }
 
-    /// With fewer buckets than nodes, some would lead nothing: the largest are split until there are enough.
+    /// With fewer buckets than nodes, some would lead nothing: the largest are split until there are enough. Not those of a log: its
+    /// order is promised bucket by bucket, so how many there are is for its owner to say.
     fn split_for_all(&mut self, in_scope: impl Fn(&Sketch, BucketAt) -> bool) {
         let nodes = self.sketch.open_nodes().count();
         let scope = self.buckets_where(in_scope);

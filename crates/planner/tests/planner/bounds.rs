@@ -1,6 +1,3 @@
-<<<<<<< HEAD
-//!
-=======
 //! How much is under way at once, and how much fits into one operation.
 
 use std::collections::BTreeSet;
@@ -91,4 +88,3 @@ fn a_long_row_of_splits() {
     assert_eq!(plan.operations().iter().map(Vec::len).collect::<Vec<_>>(), [1024, 476]);
     assert_eq!(world.blueprint.buckets.len(), 3000);
 }
->>>>>>> planner

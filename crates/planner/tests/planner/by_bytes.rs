@@ -1,6 +1,3 @@
-<<<<<<< HEAD
-//!
-=======
 //! Buckets of different sizes.
 
 use std::collections::BTreeMap;
@@ -99,4 +96,3 @@ fn nothing_in_it_yet() {
     world.add_node(4, "");
     assert_eq!(world.fulfil(&Wish::AddNode { node: n(4) }).summary.copies, 6);
 }
->>>>>>> planner

@@ -1,6 +1,3 @@
-<<<<<<< HEAD
-//!
-=======
 //! What is refused, and in which words.
 
 use blueprint::{Command, KeyspaceId, Step};
@@ -219,4 +216,3 @@ fn words() {
         b1, b2, b3 and b4 would be left with 2 copies, and 3 are wanted: every node that is present and does not drain has one already. Add a node first, or ask for fewer copies
         n4 is in zone `c`, where b1 would then have more copies than needed: one zone lost would be more than one copy lost, and there are nodes in other zones. Choose one of those"#]].assert_eq(&texts.join("\n"));
 }
->>>>>>> planner

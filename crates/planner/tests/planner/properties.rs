@@ -1,6 +1,3 @@
-<<<<<<< HEAD
-//!
-=======
 //! What holds for any plan, in random worlds.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,8 +60,12 @@ pub(crate) fn scattered(shape: Shape, dice: &mut Dice) -> World {
     world
 }
 
-/// Sizes, drains, departures, candidates, buckets that are short of a copy; some of it, some of the time.
+/// Another keyspace, sizes, drains, departures, candidates, buckets that are short of a copy or busy; some of it, some of the time.
 fn disturb(world: &mut World, dice: &mut Dice) {
+    if dice.roll(3) == 0 {
+        let replicas = 1 + dice.roll(world.blueprint.nodes.len().min(3));
+        world.create(1 + dice.roll(20), replicas as u8);
+    }
     let buckets: Vec<BucketId> = world.blueprint.buckets.keys().copied().collect();
     let nodes: Vec<NodeId> = world.blueprint.nodes.keys().copied().collect();
     world.seats_early = dice.roll(2) == 0;
@@ -93,6 +94,12 @@ fn disturb(world: &mut World, dice: &mut Dice) {
             (2, _, Some(node)) => world.succeed(bucket, Change::Enlist { node }),
             _ => {}
         }
+    }
+    let bucket = buckets[dice.roll(buckets.len())];
+    let stranger = nodes.iter().copied().find(|node| world.government(bucket).named(*node).is_none());
+    if let Some(node) = stranger.filter(|_| dice.roll(4) == 0) {
+        let (id, steps) = (world.blueprint.next_operation, vec![Step::Enlist { bucket, node }]);
+        world.accept(&Command::StartOperation { id, by: "somebody".into(), steps });
     }
     if dice.roll(4) == 0 {
         world.accept(&Command::Depart { node: nodes[dice.roll(nodes.len())] });
@@ -154,11 +161,14 @@ fn assert_fulfilled(before: &World, after: &World, wish: &Wish, plan: &Plan) {
             }
         }
         Wish::SplitBucket { .. } => assert_eq!(after.blueprint.buckets.len(), before.blueprint.buckets.len() + 1),
-        Wish::DoubleBuckets { .. } => assert_eq!(after.blueprint.buckets.len(), before.blueprint.buckets.len() * 2),
-        Wish::SetReplicas { replicas, .. } => {
+        Wish::DoubleBuckets { keyspace } => {
+            let buckets = |world: &World| world.blueprint.buckets_of(*keyspace).count();
+            assert_eq!(buckets(after), buckets(before) * 2);
+        }
+        Wish::SetReplicas { keyspace, replicas } => {
             let present = |node: &NodeId| after.blueprint.is_present(*node);
-            for bucket in after.blueprint.buckets.keys() {
-                let government = after.government(*bucket);
+            for bucket in after.blueprint.buckets_of(*keyspace) {
+                let government = after.government(bucket.id);
                 let parts = government.members().chain(government.candidates.iter().copied());
                 assert_eq!(parts.filter(|part| present(&part.node)).count(), usize::from(*replicas));
             }
@@ -279,4 +289,3 @@ fn least_moves(counts: impl Iterator<Item = usize>, copies: usize) -> usize {
         counts.iter().rev().enumerate().map(|(rank, count)| (rank, count.saturating_sub(target(rank)))).collect();
     moves.values().sum()
 }
->>>>>>> planner

@@ -1,6 +1,3 @@
-<<<<<<< HEAD
-//!
-=======
 //! Plans as a person reads them.
 
 use expect_test::{Expect, expect};
@@ -17,7 +14,7 @@ fn small() -> World {
     world
 }
 
-fn check(world: &World, wish: &Wish, expected: Expect) {
+fn check(world: &World, wish: &Wish, expected: &Expect) {
     let text = match world.plan(wish) {
         Ok(plan) => plan.to_string(),
         Err(objections) => objections.iter().map(|objection| format!("{objection}\n")).collect(),
@@ -32,7 +29,7 @@ fn adding() {
     check(
         &world,
         &Wish::AddNode { node: n(5) },
-        expect![[r#"
+        &expect![[r#"
         plan at e6: n5 takes its share
         3 buckets, 3 copies to make (100.8 MB), 1 hand over, 0 splits; k1 never below 3 members
            1  b2  enlist        n5  33.6 MB  takes the place of n1
@@ -54,7 +51,7 @@ fn removing() {
     check(
         &small(),
         &Wish::RemoveNode { node: n(4) },
-        expect![[r#"
+        &expect![[r#"
         plan at e5: others take what n4 holds
         3 buckets, 3 copies to make (100.8 MB), 1 hand over, 0 splits; k1 never below 3 members
            1  b1  enlist        n3  33.6 MB  takes the place of n4
@@ -72,7 +69,7 @@ fn removing() {
     check(
         &small(),
         &Wish::RemoveNode { node: n(1) },
-        expect![[r#"
+        &expect![[r#"
         plan at e5: others take what n1 holds
         6 buckets, 6 copies to make (201.6 MB), 2 hand overs, 0 splits; k1 never below 3 members
            1  b1  enlist        n3  33.6 MB  takes the place of n1
@@ -104,7 +101,7 @@ fn nothing_to_do() {
     check(
         &small(),
         &Wish::Rebalance { keyspace: None },
-        expect![[r#"
+        &expect![[r#"
         plan at e5: everyone holds and leads as much as everyone else already
     "#]],
     );
@@ -115,7 +112,7 @@ fn draining() {
     check(
         &small(),
         &Wish::Drain { node: n(1) },
-        expect![[r#"
+        &expect![[r#"
         plan at e5: others lead what n1 leads
         2 buckets, 0 copies to make, 2 hand overs, 0 splits; k1 never below 3 members
           1  b5  hand over to  n3  n1 is to lead nothing
@@ -131,7 +128,7 @@ fn migrating() {
     check(
         &world,
         &Wish::MigrateSlots { keyspace: K1, slots: slots(0, 4000), to: n(5) },
-        expect![[r#"
+        &expect![[r#"
         plan at e6: n5 leads slots 0-4000 of k1
         2 buckets, 2 copies to make (49.2 MB), 2 hand overs, 1 split; k1 never below 3 members
           1  b2    split off     b258 with 2730-4000           for n5 to lead
@@ -152,7 +149,7 @@ fn one_copy_less() {
     check(
         &small(),
         &Wish::SetReplicas { keyspace: K1, replicas: 2 },
-        expect![[r#"
+        &expect![[r#"
         plan at e5: 2 copies of everything in k1
         first: k1 wants 2 replicas
         6 buckets, 0 copies to make, 0 hand overs, 0 splits; k1 never below 2 members
@@ -173,7 +170,7 @@ fn from_one_node_to_two() {
     check(
         &world,
         &Wish::AddNode { node: n(2) },
-        expect![[r#"
+        &expect![[r#"
         plan at e3: n2 takes its share
         1 bucket, 1 copy to make, 1 hand over, 1 split; k1 never below 1 member
           1  b1    split off     b257 with 8192-16383  2 nodes share 1 bucket
@@ -184,4 +181,3 @@ fn from_one_node_to_two() {
     "#]],
     );
 }
->>>>>>> planner

@@ -1,6 +1,3 @@
-<<<<<<< HEAD
-//!
-=======
 //! Each wish, by itself.
 
 use blueprint::{Change, Command, Fate, Slot, Step};
@@ -235,4 +232,14 @@ fn the_same_number_of_copies_repairs() {
     assert_eq!((plan.summary.buckets, plan.summary.copies), (1, 1));
     assert_eq!(world.members(b(3)).last(), Some(&n(4)));
 }
->>>>>>> planner
+
+#[test]
+fn who_lacks_a_copy_comes_first() {
+    let mut world = four_buckets();
+    world.add_node(5, "");
+    let secondary = world.government(b(4)).named(n(2)).unwrap();
+    world.succeed(b(4), Change::Dismiss { secondary, fate: Fate::Lost });
+    let plan = world.fulfil(&Wish::RemoveNode { node: n(1) });
+    let order: Vec<_> = plan.steps.iter().take(4).map(|planned| planned.step.bucket()).collect();
+    assert_eq!(order, [b(4), b(1), b(2), b(3)]);
+}

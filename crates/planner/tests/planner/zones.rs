@@ -7,7 +7,7 @@ use planner::Wish;
 use proptest::prelude::*;
 
 use crate::properties::{Dice, scattered, shape};
-use crate::world::{World, spread};
+use crate::world::{World, n, spread};
 
 impl World {
     fn zone(&self, node: NodeId) -> &str {
@@ -83,6 +83,47 @@ impl World {
             assert!(reached.iter().all(|other| counts[other].1 + 1 >= *leads), "{node} could hand over: {counts:?}");
         }
     }
+}
+
+/// Three zones hold each bucket once: what one of them gains or loses it shares by itself.
+#[test]
+fn a_zone_shares_by_itself() {
+    let mut world = World::in_zones(&["a", "a", "a", "b", "b", "c"]);
+    world.create(60, 3);
+    let counts = |world: &World| world.counts().values().map(|c| c.0).collect::<Vec<_>>();
+    assert_eq!(counts(&world), [20, 20, 20, 30, 30, 60]);
+
+    world.add_node(7, "b");
+    let plan = world.fulfil(&Wish::AddNode { node: n(7) });
+    assert_eq!((counts(&world), plan.summary.copies), (vec![20, 20, 20, 20, 20, 60, 20], 20));
+
+    let plan = world.fulfil(&Wish::RemoveNode { node: n(1) });
+    assert_eq!((counts(&world), plan.summary.copies), (vec![0, 30, 30, 20, 20, 60, 20], 20));
+    world.assert_nobody_leads_too_many();
+}
+
+/// The only node of a zone goes: two copies then share one, as there is no other choice.
+#[test]
+fn a_zone_is_lost() {
+    let mut world = World::in_zones(&["a", "a", "b", "c"]);
+    world.create(12, 3);
+    world.fulfil(&Wish::RemoveNode { node: n(4) });
+    world.accept(&blueprint::Command::RemoveNode { node: n(4) });
+    world.assert_zones_kept();
+    world.add_node(5, "c");
+    let plan = world.fulfil(&Wish::AddNode { node: n(5) });
+    assert_eq!(plan.summary.copies, 12, "each bucket has a copy there again");
+    world.assert_zones_kept();
+}
+
+/// Nodes are told their zones later: copies that share one part.
+#[test]
+fn copies_part_when_zones_are_told() {
+    let mut world = World::in_zones(&["a", "a", "b"]);
+    world.create_rows(vec![vec![n(1), n(2)], vec![n(2), n(3)], vec![n(1), n(3)]], 2);
+    let plan = world.fulfil(&Wish::Rebalance { keyspace: None });
+    assert_eq!(plan.summary.copies, 1);
+    world.assert_zones_kept();
 }
 
 proptest! {
