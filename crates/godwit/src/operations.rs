@@ -172,7 +172,8 @@ impl One {
         let seconds = bar.elapsed().as_secs_f64();
         match last.state.as_str() {
             "done" => {
-                say!("{} is done: {} steps; watched for {seconds:.1} s", last.id, last.steps.len());
+                let steps = if last.steps.len() == 1 { "step" } else { "steps" };
+                say!("{} is done: {} {steps}; watched for {seconds:.1} s", last.id, last.steps.len());
                 Ok(ExitCode::SUCCESS)
             }
             state => {

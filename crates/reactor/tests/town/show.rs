@@ -27,6 +27,7 @@ pub(super) fn bucket(bucket: &Bucket) -> String {
 
 pub(super) fn operation(operation: &Operation) -> String {
     let state = match &operation.state {
+        OperationState::Planned => "planned".to_owned(),
         OperationState::Running => "running".to_owned(),
         OperationState::Paused => "paused".to_owned(),
         OperationState::Done => "done".to_owned(),

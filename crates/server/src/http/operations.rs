@@ -7,11 +7,12 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use blueprint::{Blueprint, BucketId, Command, NodeId, Operation, OperationId, OperationState, Step};
+use blueprint::{Blueprint, BucketId, Command, Epoch, NodeId, Operation, OperationId, OperationState, Step};
 use meta::{Meta, ProposeError};
 use planner::{Facts, Limits, Objection, Plan};
 use reactor::coordinator::Subject;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::{Office, unavailable, wish};
 
@@ -77,17 +78,36 @@ pub(super) struct Reason {
     why: String,
 }
 
-fn conflict(text: impl std::fmt::Display) -> Response {
-    (StatusCode::CONFLICT, format!("{text}\n")).into_response()
+/// Why not.
+struct Refused {
+    code: StatusCode,
+    text: String,
 }
 
-fn refused(error: &ProposeError) -> Response {
-    match error {
-        ProposeError::Refused(why) => conflict(why),
-        ProposeError::Unknown | ProposeError::Unavailable(_) => {
-            let text = format!("{error}: ask again, it is done at most once\n");
-            (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+impl Refused {
+    fn new(code: StatusCode, text: impl Into<String>) -> Self {
+        Self { code, text: text.into() }
+    }
+
+    fn conflict(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, text)
+    }
+}
+
+impl From<ProposeError> for Refused {
+    fn from(error: ProposeError) -> Self {
+        match error {
+            ProposeError::Refused(why) => Self::conflict(why.to_string()),
+            ProposeError::Unknown | ProposeError::Unavailable(_) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+            }
         }
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        (self.code, format!("{}\n", self.text)).into_response()
     }
 }
 
@@ -96,18 +116,16 @@ fn objections(all: &[Objection]) -> String {
 }
 
 impl Office {
-    async fn plan(&self, by: &str, words: &str, limits: Limits) -> Result<PlanView, Response> {
+    async fn plan(&self, by: &str, words: &str, limits: Limits) -> Result<PlanView, Refused> {
         let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
         for _ in 0..ATTEMPTS {
             let state = self.meta.read().await.map_err(|error| {
-                let text = format!("the blueprint cannot be read: {error}\n");
-                (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+                Refused::new(StatusCode::SERVICE_UNAVAILABLE, format!("the blueprint cannot be read: {error}"))
             })?;
             let blueprint = &state.blueprint;
-            let wish = wish::parse(&words, blueprint)
-                .map_err(|why| (StatusCode::BAD_REQUEST, format!("{why}\n")).into_response())?;
-            let plan =
-                planner::plan(blueprint, &Facts::default(), limits, &wish).map_err(|all| conflict(objections(&all)))?;
+            let wish = wish::parse(&words, blueprint).map_err(|why| Refused::new(StatusCode::BAD_REQUEST, why))?;
+            let plan = planner::plan(blueprint, &Facts::default(), limits, &wish);
+            let plan = plan.map_err(|all| Refused::conflict(objections(&all)))?;
             let Some(steps) = plan.operations().into_iter().next() else { return Ok(view(&plan, None, 0)) };
             let (id, count) = (blueprint.next_operation, steps.len());
             let command = Command::PlanOperation { id, by: format!("{by}: {words}"), steps };
@@ -117,10 +135,51 @@ impl Office {
                     return Ok(view(&plan, Some(id), count));
                 }
                 Err(ProposeError::Refused(_)) => {} // the blueprint has moved on meanwhile
-                Err(error) => return Err(refused(&error)),
+                Err(error) => return Err(error.into()),
             }
         }
-        Err(conflict("the blueprint changes all the time: ask again"))
+        Err(Refused::conflict("the blueprint changes all the time: ask again"))
+    }
+
+    async fn act(&self, id: &str, act: &str, why: String) -> Result<Epoch, Refused> {
+        let number = id.strip_prefix('o').unwrap_or(id).parse().map(OperationId);
+        let id = number.map_err(|_| {
+            Refused::new(StatusCode::BAD_REQUEST, format!("'{id}' is no operation: they are called o1, o2, …"))
+        })?;
+        let command = match act {
+            "apply" => Command::ApplyOperation { id },
+            "pause" => Command::PauseOperation { id },
+            "resume" => Command::ResumeOperation { id },
+            "cancel" => {
+                let why = if why.is_empty() { "somebody asked for it".into() } else { why };
+                Command::CancelOperation { id, why }
+            }
+            _ => return Err(Refused::new(StatusCode::NOT_FOUND, "apply, pause, resume or cancel")),
+        };
+        match self.meta.propose(command).await {
+            Ok(applied) => {
+                self.until_acted_on(applied.epoch).await;
+                Ok(applied.epoch)
+            }
+            Err(ProposeError::Refused(why)) if act == "apply" => Err(self.plan_again(id, &why.to_string()).await),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The blueprint has moved on since it was planned: what was asked for is planned anew, and shown rather than done.
+    async fn plan_again(&self, id: OperationId, why: &str) -> Refused {
+        let known = self.views().await.unwrap_or_default();
+        let planned = known.into_iter().find(|view| view.id == id.to_string() && view.state == "planned");
+        let Some(planned) = planned else { return Refused::conflict(why) };
+        match self.plan(&planned.by, &planned.asked, Limits::default()).await {
+            Ok(PlanView { id: Some(new), text, .. }) => Refused::conflict(format!(
+                "{id} does not fit any more: {why}. Planned again as {new}, not applied:\n\n{text}"
+            )),
+            Ok(PlanView { id: None, text, .. }) => {
+                Refused::conflict(format!("{id} does not fit any more: {why}. By now: {text}"))
+            }
+            Err(refused) => refused,
+        }
     }
 
     /// What each operation waits for, as the coordinator of this node sees it; and how much of their copies nodes have.
@@ -209,13 +268,6 @@ fn operation_view(
     }
 }
 
-fn id_of(text: &str) -> Result<OperationId, Response> {
-    let number = text.strip_prefix('o').unwrap_or(text).parse().map(OperationId);
-    number.map_err(|_| {
-        (StatusCode::BAD_REQUEST, format!("'{text}' is no operation: they are called o1, o2, …\n")).into_response()
-    })
-}
-
 pub(super) async fn list(State(office): State<Office>) -> Response {
     office.views().await.map_or_else(unavailable, |views| Json(views).into_response())
 }
@@ -223,10 +275,8 @@ pub(super) async fn list(State(office): State<Office>) -> Response {
 pub(super) async fn plan(State(office): State<Office>, Json(asked): Json<Asked>) -> Response {
     let by = if asked.by.is_empty() { "somebody" } else { &asked.by };
     let limits = asked.at_once.map_or_else(Limits::default, |buckets_at_once| Limits { buckets_at_once });
-    match office.plan(&by.replace(": ", " "), &asked.wish, limits).await {
-        Ok(plan) => Json(plan).into_response(),
-        Err(response) => response,
-    }
+    let plan = office.plan(&by.replace(": ", " "), &asked.wish, limits).await;
+    plan.map(Json).into_response()
 }
 
 pub(super) async fn act(
@@ -234,38 +284,7 @@ pub(super) async fn act(
     Path((id, act)): Path<(String, String)>,
     reason: Option<Json<Reason>>,
 ) -> Response {
-    let id = match id_of(&id) {
-        Ok(id) => id,
-        Err(response) => return response,
-    };
-    let why = reason.map(|Json(reason)| reason.why).filter(|why| !why.is_empty());
-    let command = match act.as_str() {
-        "apply" => Command::ApplyOperation { id },
-        "pause" => Command::PauseOperation { id },
-        "resume" => Command::ResumeOperation { id },
-        "cancel" => Command::CancelOperation { id, why: why.unwrap_or_else(|| "somebody asked for it".into()) },
-        _ => return (StatusCode::NOT_FOUND, "apply, pause, resume or cancel\n").into_response(),
-    };
-    match office.meta.propose(command).await {
-        Ok(applied) => {
-            office.until_acted_on(applied.epoch).await;
-            Json(serde_json::json!({ "epoch": applied.epoch.0 })).into_response()
-        }
-        Err(ProposeError::Refused(why)) if act == "apply" => plan_again(&office, id, &why.to_string()).await,
-        Err(error) => refused(&error),
-    }
-}
-
-/// The blueprint has moved on since it was planned: what was asked for is planned anew, and shown rather than done.
-async fn plan_again(office: &Office, id: OperationId, why: &str) -> Response {
-    let known = Box::pin(office.views()).await.unwrap_or_default();
-    let planned = known.into_iter().find(|view| view.id == id.to_string() && view.state == "planned");
-    let Some(planned) = planned else { return conflict(why) };
-    match office.plan(&planned.by, &planned.asked, Limits::default()).await {
-        Ok(PlanView { id: Some(new), text, .. }) => {
-            conflict(format!("{id} does not fit any more: {why}. Planned again as {new}, not applied:\n\n{text}"))
-        }
-        Ok(PlanView { id: None, text, .. }) => conflict(format!("{id} does not fit any more: {why}. By now: {text}")),
-        Err(response) => response,
-    }
+    let why = reason.map(|Json(reason)| reason.why).unwrap_or_default();
+    let acted = office.act(&id, &act, why).await;
+    acted.map(|epoch| Json(json!({ "epoch": epoch.0 }))).into_response()
 }

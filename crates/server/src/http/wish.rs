@@ -61,7 +61,8 @@ fn node(blueprint: &Blueprint, name: &str) -> Result<NodeId, String> {
     let departed = || blueprint.nodes.values().rev().find(|node| node.name == name).map(|node| node.id);
     let found = blueprint.node_named(name).map(|node| node.id).or_else(departed).or_else(by_id);
     found.ok_or_else(|| {
-        let names: Vec<&str> = blueprint.nodes.values().map(|node| node.name.as_str()).collect();
+        let mut names: Vec<&str> = blueprint.nodes.values().map(|node| node.name.as_str()).collect();
+        names.sort_unstable();
         format!("there is no node '{name}'; there are {}", names.join(", "))
     })
 }
