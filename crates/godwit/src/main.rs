@@ -14,7 +14,6 @@ mod ask;
 mod dev;
 mod inspect;
 mod keyspace;
-mod names;
 mod operations;
 mod prove;
 mod serve;

@@ -10,10 +10,9 @@ use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
-use server::{NodeStatus, OperationView, PlanView, Status};
+use server::{OperationView, PlanView};
 
 use crate::ask::At;
-use crate::names::named;
 
 const POLL: Duration = Duration::from_millis(300);
 
@@ -85,8 +84,7 @@ impl Plan {
             say!("{text}");
             return Ok(ExitCode::SUCCESS);
         }
-        let nodes = self.at.get::<Status>("/v1/status")?.nodes;
-        say!("{}", named(plan.text.trim_end(), &nodes));
+        say!("{}", plan.text.trim_end());
         let Some(id) = plan.id else { return Ok(ExitCode::SUCCESS) };
         if plan.left > 0 {
             let (steps, left) = (plan.steps, plan.left);
@@ -138,7 +136,6 @@ impl One {
 
     /// Until it is over. Who does not look at a terminal gets a line whenever something has changed.
     pub(crate) fn watch(&self) -> Result<ExitCode> {
-        let nodes = self.at.get::<Status>("/v1/status")?.nodes;
         let first = self.look()?;
         let bar = ProgressBar::new(first.steps.len() as u64);
         bar.set_style(
@@ -146,12 +143,12 @@ impl One {
                 .expect("a template that is written here")
                 .progress_chars("=> "),
         );
-        bar.set_prefix(format!("{} {}", first.id, named(&first.asked, &nodes)));
+        bar.set_prefix(format!("{} {}", first.id, first.asked));
         let is_terminal = std::io::stderr().is_terminal();
         let mut said = String::new();
         let last = loop {
             let now = self.look()?;
-            let line = present(&now, &nodes);
+            let line = present(&now);
             if is_terminal {
                 bar.set_position(now.done as u64);
                 bar.set_message(line);
@@ -177,8 +174,7 @@ impl One {
                 Ok(ExitCode::SUCCESS)
             }
             state => {
-                let why = named(&last.why, &nodes);
-                say!("{} {state} after {} of {} steps: {why}", last.id, last.done, last.steps.len());
+                say!("{} {state} after {} of {} steps: {}", last.id, last.done, last.steps.len(), last.why);
                 say!("What it had finished stays; what it had begun is taken back. 'godwit plan' plans from there.");
                 Ok(ExitCode::FAILURE)
             }
@@ -187,14 +183,14 @@ impl One {
 }
 
 /// What it is doing now, and for what it waits.
-fn present(operation: &OperationView, nodes: &[NodeStatus]) -> String {
+fn present(operation: &OperationView) -> String {
     let paused = if operation.state == "paused" { "paused; " } else { "" };
     let Some(step) = operation.steps.get(operation.done) else { return operation.state.clone() };
     let filled =
         step.filled.map_or_else(String::new, |filled| format!(", {:.0}% of its copy is there", filled * 100.0));
     // A step is named once: what it waits for begins with the operation's own name.
     let wait = operation.waits.first().map(|wait| wait.split_once(": ").map_or(wait.as_str(), |(_, rest)| rest));
-    let wait = wait.map_or_else(String::new, |wait| format!("; {}", named(wait, nodes)));
+    let wait = wait.map_or_else(String::new, |wait| format!("; {wait}"));
     format!("{paused}{}: {}{filled}{wait}", step.bucket, step.what)
 }
 
@@ -217,7 +213,6 @@ impl Operations {
             say!("There was none yet. 'godwit plan --help' says what can be planned.");
             return Ok(ExitCode::SUCCESS);
         }
-        let nodes = self.at.get::<Status>("/v1/status")?.nodes;
         // Those that somebody may have to do something about come first.
         let rank = |state: &str| ["running", "paused", "failed", "planned"].iter().position(|s| *s == state);
         all.sort_by_key(|one| (rank(&one.state).unwrap_or(9), std::cmp::Reverse(one.id.len()), one.id.clone()));
@@ -225,11 +220,11 @@ impl Operations {
         table.load_preset(UTF8_FULL_CONDENSED).set_header(["operation", "state", "steps", "asked for", "by", "now"]);
         for one in &all {
             let now = match one.state.as_str() {
-                "running" | "paused" => present(one, &nodes),
-                _ => named(&one.why, &nodes),
+                "running" | "paused" => present(one),
+                _ => one.why.clone(),
             };
             let steps = format!("{} of {}", one.done, one.steps.len());
-            table.add_row([&one.id, &one.state, &steps, &named(&one.asked, &nodes), &one.by, &now]);
+            table.add_row([&one.id, &one.state, &steps, &one.asked, &one.by, &now]);
         }
         say!("{table}");
         Ok(ExitCode::SUCCESS)

@@ -7,7 +7,6 @@ use clap::Args;
 use server::WaitView as Wait;
 
 use crate::ask::{At, exchange};
-use crate::names::named;
 
 #[derive(Args, Debug)]
 pub(crate) struct Why {
@@ -48,7 +47,9 @@ impl Why {
         if waits.is_empty() && silent.is_empty() {
             say!("Nothing waits.");
         }
-        waits.iter_mut().for_each(|wait| wait.waits_for = named(&wait.waits_for, &status.nodes));
+        // People know nodes by their names.
+        let name = |word: &str| status.nodes.iter().find(|node| node.id == word).map(|node| node.name.clone());
+        waits.iter_mut().for_each(|wait| wait.waits_for = server::replace_words(&wait.waits_for, name));
         waits.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
         // What many buckets wait for alike is said once.
         let mut groups: Vec<(&Wait, Vec<&str>)> = Vec::new();

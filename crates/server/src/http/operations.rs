@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Office, unavailable, wish};
+use crate::names::named;
 
 /// Somebody else may plan at the same time, and take the id.
 const ATTEMPTS: usize = 8;
@@ -125,14 +126,14 @@ impl Office {
             let blueprint = &state.blueprint;
             let wish = wish::parse(&words, blueprint).map_err(|why| Refused::new(StatusCode::BAD_REQUEST, why))?;
             let plan = planner::plan(blueprint, &Facts::default(), limits, &wish);
-            let plan = plan.map_err(|all| Refused::conflict(objections(&all)))?;
-            let Some(steps) = plan.operations().into_iter().next() else { return Ok(view(&plan, None, 0)) };
+            let plan = plan.map_err(|all| Refused::conflict(named(&objections(&all), blueprint)))?;
+            let Some(steps) = plan.operations().into_iter().next() else { return Ok(view(&plan, blueprint, None, 0)) };
             let (id, count) = (blueprint.next_operation, steps.len());
             let command = Command::PlanOperation { id, by: format!("{by}: {words}"), steps };
             match self.meta.propose(command).await {
                 Ok(applied) => {
                     self.until_acted_on(applied.epoch).await;
-                    return Ok(view(&plan, Some(id), count));
+                    return Ok(view(&plan, blueprint, Some(id), count));
                 }
                 Err(ProposeError::Refused(_)) => {} // the blueprint has moved on meanwhile
                 Err(error) => return Err(error.into()),
@@ -161,7 +162,11 @@ impl Office {
                 self.until_acted_on(applied.epoch).await;
                 Ok(applied.epoch)
             }
-            Err(ProposeError::Refused(why)) if act == "apply" => Err(self.plan_again(id, &why.to_string()).await),
+            Err(ProposeError::Refused(why)) => {
+                let known = std::sync::Arc::clone(&self.meta.watch().borrow().blueprint);
+                let why = named(&why.to_string(), &known);
+                Err(if act == "apply" { self.plan_again(id, &why).await } else { Refused::conflict(why) })
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -191,7 +196,7 @@ impl Office {
                 let mut waits: BTreeMap<OperationId, Vec<String>> = BTreeMap::new();
                 for wait in desk.coordinator().waits() {
                     if let Subject::Operation { id, .. } = wait.about {
-                        waits.entry(id).or_default().push(wait.to_string());
+                        waits.entry(id).or_default().push(named(&wait.to_string(), blueprint));
                     }
                 }
                 let own: BTreeMap<BucketId, u32> = desk.rows().map(|(bucket, row)| (bucket, row.missing)).collect();
@@ -213,7 +218,7 @@ impl Office {
     }
 }
 
-fn view(plan: &Plan, id: Option<OperationId>, steps: usize) -> PlanView {
+fn view(plan: &Plan, blueprint: &Blueprint, id: Option<OperationId>, steps: usize) -> PlanView {
     PlanView {
         id: id.map(|id| id.to_string()),
         epoch: plan.based_on.0,
@@ -223,7 +228,7 @@ fn view(plan: &Plan, id: Option<OperationId>, steps: usize) -> PlanView {
         hand_overs: plan.summary.hand_overs,
         splits: plan.summary.splits,
         left: plan.steps.len() - steps,
-        text: plan.to_string(),
+        text: named(&plan.to_string(), blueprint),
     }
 }
 
@@ -238,7 +243,7 @@ fn operation_view(
         OperationState::Running => ("running", String::new()),
         OperationState::Paused => ("paused", String::new()),
         OperationState::Done => ("done", String::new()),
-        OperationState::Failed { why } => ("failed", why.to_string()),
+        OperationState::Failed { why } => ("failed", named(&why.to_string(), blueprint)),
         OperationState::Cancelled { why } => ("cancelled", why.clone()),
     };
     let (by, asked) = operation.started_by.split_once(": ").unwrap_or(("", &operation.started_by));
