@@ -119,6 +119,22 @@ impl Operation {
         self.steps.iter().map(Step::bucket).chain(children).collect()
     }
 
+    pub fn concerns(&self, bucket: BucketId) -> bool {
+        self.steps.iter().any(|step| step.bucket() == bucket || step.child() == Some(bucket))
+    }
+
+    /// Whom it made a candidate, and did not see seated.
+    fn enlisted(&self) -> Vec<(BucketId, NodeId)> {
+        let seated = |bucket, node| self.seated(bucket).any(|n| n == node);
+        let begun = self.steps.iter().take(self.at as usize + 1);
+        begun
+            .filter_map(|step| match *step {
+                Step::Enlist { bucket, node } if !seated(bucket, node) => Some((bucket, node)),
+                _ => None,
+            })
+            .collect()
+    }
+
     /// Who was seated in this bucket by the steps that came true.
     pub fn seated(&self, bucket: BucketId) -> impl Iterator<Item = NodeId> + '_ {
         self.steps[..self.at as usize].iter().filter_map(move |step| match step {
@@ -202,7 +218,7 @@ impl Blueprint {
 
     /// The operation that has its hands on this bucket.
     pub fn operation_on(&self, bucket: BucketId) -> Option<&Operation> {
-        self.operations.values().find(|o| o.is_under_way() && o.buckets().contains(&bucket))
+        self.operations.values().find(|o| o.is_under_way() && o.concerns(bucket))
     }
 
     /// Makes sense now, and is begun at once or when somebody applies it.
@@ -214,7 +230,8 @@ impl Blueprint {
         state: OperationState,
     ) -> Result<Outcome, Refusal> {
         if let Some(known) = self.operations.get(&id) {
-            let same = known.started_by == by && known.steps == steps;
+            let is_begun = known.state != OperationState::Planned || state == OperationState::Planned;
+            let same = known.started_by == by && known.steps == steps && is_begun;
             return if same { Ok(Outcome::Nothing) } else { Err(Refusal::OperationTaken(id)) };
         }
         if id != self.next_operation {
@@ -377,7 +394,7 @@ impl Blueprint {
         Ok(Outcome::Changed)
     }
 
-    /// Ends it before its last step, and takes back what it began and did not finish: a candidate that it enlisted and that is not
+    /// Ends it before its last step, and takes back what it began and did not finish: a candidate that it enlisted and did not see
     /// seated is named no longer (whichever of this and a seat under way is accepted first settles it, R6). Not only in its present
     /// step: to fill several at once, they are enlisted one after the other before the first of them is waited for.
     fn end_operation(&mut self, id: OperationId, state: OperationState) {
@@ -387,14 +404,7 @@ impl Blueprint {
         if !had_begun {
             return;
         }
-        let begun = &operation.steps[..=operation.at as usize];
-        let enlisted: Vec<(BucketId, NodeId)> = begun
-            .iter()
-            .filter_map(|step| match step {
-                Step::Enlist { bucket, node } | Step::AwaitSeated { bucket, node } => Some((*bucket, *node)),
-                _ => None,
-            })
-            .collect();
+        let enlisted = operation.enlisted();
         // Ids for splits that nobody was told to make are given up. The present step's child stays reserved: its Split may be in
         // the parent's log already, and will then be registered whatever became of the operation.
         let later: Vec<BucketId> =

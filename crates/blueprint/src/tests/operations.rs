@@ -120,8 +120,18 @@ fn a_plan_holds_nothing_until_it_is_applied() {
     for command in [advance(1, 0), Command::PauseOperation { id: OperationId(1) }] {
         assert_eq!(town.refuse(&command), Refusal::OperationNotBegun(OperationId(1)));
     }
+    let begun = match moving {
+        Command::PlanOperation { id, by, steps } => Command::StartOperation { id, by, steps },
+        other => other,
+    };
+    assert_eq!(
+        town.refuse(&begun),
+        Refusal::OperationTaken(OperationId(1)),
+        "it is not begun by being asked for again"
+    );
     town.accept(&apply(1));
     town.repeat(&apply(1));
+    town.repeat(&begun);
     assert!(town.blueprint.operation_on(B1).is_some() && town.blueprint.reserved.contains_key(&BucketId(257)));
     town.accept(&cancel(1));
     assert_eq!(town.refuse(&apply(1)), Refusal::OperationOver(OperationId(1)));
@@ -171,6 +181,21 @@ fn whoever_was_enlisted_and_not_seated_is_dropped_with_its_operation() {
     for bucket in [B1, BucketId(2)] {
         assert_eq!(town.blueprint.government(bucket).unwrap().named(NodeId(3)), None);
     }
+}
+
+/// It is past its commit point: what became of it later is not the operation's.
+#[test]
+fn whoever_was_seated_and_became_a_candidate_again_stays_one() {
+    let mut town = Town::of_one_bucket();
+    town.accept(&start(1, vec![enlist(3), seated(3), dismiss(2)]));
+    town.succeed(Change::Enlist { node: NodeId(3) });
+    town.accept(&advance(1, 0));
+    town.seat(3);
+    town.accept(&advance(1, 1));
+    let secondary = town.government().named(NodeId(3)).unwrap();
+    town.succeed(Change::Dismiss { secondary, fate: Fate::Stalled });
+    town.accept(&cancel(1));
+    assert!(town.government().candidates.iter().any(|candidate| candidate.node == NodeId(3)));
 }
 
 #[test]

@@ -7,16 +7,19 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use blueprint::{Blueprint, BucketId, Command, Epoch, NodeId, Operation, OperationId, OperationState, Step};
+use blueprint::{Blueprint, BucketId, Command, Epoch, NodeId, Operation, OperationId, OperationState, Refusal, Step};
 use meta::{Meta, ProposeError};
 use planner::{Facts, Limits, Objection, Plan};
 use reactor::coordinator::Subject;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio::task::spawn_blocking;
 
 use super::{Office, unavailable, wish};
 use crate::names::named;
 
+/// Recovery from a death counts these copies too, and has to wait for them.
+const MOST_AT_ONCE: usize = 8;
 /// Somebody else may plan at the same time, and take the id.
 const ATTEMPTS: usize = 8;
 
@@ -125,8 +128,14 @@ impl Office {
             })?;
             let blueprint = &state.blueprint;
             let wish = wish::parse(&words, blueprint).map_err(|why| Refused::new(StatusCode::BAD_REQUEST, why))?;
-            let plan = planner::plan(blueprint, &Facts::default(), limits, &wish);
-            let plan = plan.map_err(|all| Refused::conflict(named(&objections(&all), blueprint)))?;
+            // A large cluster takes it a while, and this thread has other things to do.
+            let planned = {
+                let blueprint = std::sync::Arc::clone(blueprint);
+                spawn_blocking(move || planner::plan(&blueprint, &Facts::default(), limits, &wish)).await
+            };
+            let plan = planned
+                .expect("the planner does not panic")
+                .map_err(|all| Refused::conflict(named(&objections(&all), blueprint)))?;
             let Some(steps) = plan.operations().into_iter().next() else { return Ok(view(&plan, blueprint, None, 0)) };
             let (id, count) = (blueprint.next_operation, steps.len());
             let command = Command::PlanOperation { id, by: format!("{by}: {words}"), steps };
@@ -135,7 +144,13 @@ impl Office {
                     self.until_acted_on(applied.epoch).await;
                     return Ok(view(&plan, blueprint, Some(id), count));
                 }
-                Err(ProposeError::Refused(_)) => {} // the blueprint has moved on meanwhile
+                // Somebody else was first.
+                Err(ProposeError::Refused(
+                    Refusal::OperationTaken(_) | Refusal::OperationNotNext { .. } | Refusal::ChildNotNext { .. },
+                )) => {}
+                Err(ProposeError::Refused(why)) => {
+                    return Err(Refused::conflict(named(&why.to_string(), blueprint)));
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -282,8 +297,8 @@ pub(super) async fn list(State(office): State<Office>) -> Response {
 
 pub(super) async fn plan(State(office): State<Office>, Json(asked): Json<Asked>) -> Response {
     let by = if asked.by.is_empty() { "somebody" } else { &asked.by };
-    let limits = asked.at_once.map_or_else(Limits::default, |buckets_at_once| Limits { buckets_at_once });
-    let plan = office.plan(&by.replace(": ", " "), &asked.wish, limits).await;
+    let at_once = asked.at_once.map_or(Limits::default().buckets_at_once, |wanted| wanted.clamp(1, MOST_AT_ONCE));
+    let plan = office.plan(&by.replace(':', ""), &asked.wish, Limits { buckets_at_once: at_once }).await;
     plan.map(Json).into_response()
 }
 
