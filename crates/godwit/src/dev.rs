@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, test_kill_process,
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use server::Ports;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::ask::{At, exchange};
 use crate::status;
@@ -22,6 +23,8 @@ use crate::status;
 /// However slow the machine is, a node that has not come up by then will not.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
+/// Whether somebody else has ended the cluster that this process started.
+const LOOK: Duration = Duration::from_millis(500);
 /// The ports of one kind are a hundred apart.
 const MOST_NODES: u16 = 99;
 
@@ -175,14 +178,7 @@ impl Cluster {
             return Ok(ExitCode::SUCCESS);
         }
         say!("\nCtrl-C stops it; the data stays in {}.", self.data.display());
-        // Ctrl-C reaches the nodes, too: they are in this process group.
-        for member in &running.nodes {
-            if let Some(pid) = pid(member.pid) {
-                let _ended = waitpid(Some(pid), WaitOptions::empty());
-            }
-        }
-        Running::forget(&self.data);
-        Ok(ExitCode::SUCCESS)
+        stay(&self.data)
     }
 
     /// On a busy machine a node that has just joined may be missed for a moment, and a keyspace that needs it is refused.
@@ -389,6 +385,27 @@ fn stop(data: &Path) -> Result<ExitCode> {
     Running::forget(data);
     say!("stopped; the data stays in {}", data.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Until somebody asks for its end, here or with 'godwit dev stop'. Nodes that were started again meanwhile end with the others, though
+/// Ctrl-C does not reach them.
+fn stay(data: &Path) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let is_asked = runtime.block_on(async {
+        let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        loop {
+            tokio::select! {
+                _ = interrupt.recv() => return std::io::Result::Ok(true),
+                _ = terminate.recv() => return Ok(true),
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            while let Ok(Some(_ended)) = waitpid(None, WaitOptions::NOHANG) {}
+            if !matches!(Running::load(data), Ok(Some(_))) {
+                return Ok(false);
+            }
+        }
+    })?;
+    if is_asked { stop(data) } else { Ok(ExitCode::SUCCESS) }
 }
 
 fn restart(data: &Path, node: u16) -> Result<ExitCode> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use bytes::Bytes;
 use values::Reply;
@@ -15,11 +15,17 @@ struct Dev {
 }
 
 impl Dev {
-    fn start(name: &str, arguments: &[&str]) -> Self {
+    /// Nothing is started yet.
+    fn new(name: &str) -> Self {
         let data = std::env::temp_dir().join(format!("godwit-{name}-{}", std::process::id()));
         let dev = Self { data, ports: Ports::take() };
         std::fs::create_dir_all(&dev.data).expect("a directory of its own");
         std::fs::write(dev.settings(), SETTINGS).expect("our own directory");
+        dev
+    }
+
+    fn start(name: &str, arguments: &[&str]) -> Self {
+        let dev = Self::new(name);
         let base = dev.ports.base.to_string();
         dev.succeed(&[&["dev", "--detach", "--base-port", &base], arguments].concat());
         dev
@@ -91,6 +97,31 @@ impl Written {
             assert_eq!(dev.ask(&["GET", key]), expected, "{key} was acknowledged");
         }
     }
+}
+
+/// As the README begins: in a terminal, until Ctrl-C. A node that was started again from elsewhere ends with the others.
+#[test]
+fn who_ends_the_command_ends_the_cluster() {
+    let dev = Dev::new("terminal");
+    let (base, data) = (dev.ports.base.to_string(), dev.data.to_str().expect("a plain path").to_owned());
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_godwit"));
+    command.args(["dev", "--buckets", "4", "--base-port", &base, "--data", &data]).env("GODWIT_CONFIG", dev.settings());
+    let mut terminal = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary was just built");
+    let is_well = || dev.godwit(&["status"]).status.success().then_some(());
+    until("all is well", is_well, || text(&dev.godwit(&["status"])));
+    dev.succeed(&["dev", "kill", "2"]);
+    dev.succeed(&["dev", "restart", "2"]);
+    assert!(terminal.try_wait().expect("our own child").is_none(), "it stays");
+
+    let pid = rustix::process::Pid::from_raw(terminal.id() as i32).expect("a child has a number");
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("our own child");
+    let ended = until("it ends", || terminal.try_wait().expect("our own child"), || "it runs and runs".into());
+    assert!(ended.success(), "{ended}");
+    for node in 1..=3 {
+        let address = format!("127.0.0.1:{}", dev.ports.base + node);
+        assert!(std::net::TcpStream::connect(&address).is_err(), "somebody still listens at {address}");
+    }
+    assert!(!dev.data.join("dev.json").exists());
 }
 
 #[test]
