@@ -170,7 +170,7 @@ impl Blueprint {
             }
             OperationState::Planned => return holds(at == 0, "it is only planned, and has begun"),
         }
-        if operation.at == 0 && operation.is_over() {
+        if operation.at == 0 && matches!(operation.state, OperationState::Cancelled { .. }) {
             return Ok(()); // perhaps only planned: what it would have split off has another parent by now, or none
         }
         for step in &operation.steps {

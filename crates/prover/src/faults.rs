@@ -15,7 +15,7 @@ use crate::record::Live;
 use crate::rng::Rng;
 
 /// A node that was killed stays away until the others have taken over, but no longer than that.
-const LONGEST_AWAY: Duration = Duration::from_secs(10);
+const LONGEST_AWAY: Duration = Duration::from_secs(20);
 const SHORTEST_AWAY: Duration = Duration::from_secs(1);
 /// Pauses in ms: all longer than any lease, and one of `LONG` of any length, up to longer than it takes to be given up for dead.
 const PAUSE: Range<u64> = 1_000..3_000;
@@ -26,8 +26,6 @@ const RECOVERY: Duration = Duration::from_secs(90);
 /// Writes flow again when they come at this share of the rate before, in a second. Not all of it: rates vary by themselves.
 const FLOW_PERCENT: u64 = 70;
 const FLOW: Duration = Duration::from_secs(1);
-/// If all has been well for so long, writes come as fast as they will: the machine has other things to do than it had before.
-const SETTLED: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -173,23 +171,22 @@ impl Faults {
         strike.healed = Some(live.now());
         // Coming back disturbs: only from here on it counts.
         let mut flow = Flow::default();
-        let health = self.until_well(live, &mut flow, &mut strike).await;
-        match health {
-            health if self.allows_next(&health) => {
-                strike.recovered = Some(live.now());
-                if !flow.is_at(rate_before) {
-                    let rate = flow.rate();
-                    strike.note = Some(format!("all is well, and writes come at {rate} per second"));
-                }
+        if strike.flowing.is_none() {
+            strike.flowing = when_flowing(&mut flow, live, rate_before, RECOVERY).await;
+        }
+        match self.until_well(|| flow.note(live) && flow.is_at(rate_before)).await {
+            (health, true) if self.allows_next(&health) => strike.recovered = Some(live.now()),
+            (health, false) if self.allows_next(&health) => {
+                strike.note = Some(format!("writes did not come back to {rate_before} per second in time"));
             }
-            Health::Down(lacks) => {
+            (Health::Down(lacks), _) => {
                 strike.note = Some(format!("it did not serve again in time: {lacks}"));
                 strike.down = true;
             }
-            Health::Serves(lacks) => {
+            (Health::Serves(lacks), _) => {
                 strike.note = Some(format!("it serves, but not all came back in time: {lacks}"));
             }
-            Health::Well => unreachable!("always allows the next"),
+            (Health::Well, _) => unreachable!("always allows the next"),
         }
         Ok(strike)
     }
@@ -202,21 +199,15 @@ impl Faults {
         }
     }
 
-    /// And writes flow as before; or else as well as it gets.
-    async fn until_well(&self, live: &Live, flow: &mut Flow, strike: &mut Strike) -> Health {
+    /// Or as well as it gets; and whether writes flow, too.
+    async fn until_well(&self, mut flows: impl FnMut() -> bool) -> (Health, bool) {
         let begun = Instant::now();
-        let mut well_since = None;
         loop {
             let hands = Arc::clone(&self.hands);
             let health = spawn_blocking(move || hands.health()).await.expect("hands do not panic");
-            let flows = flow.note(live) && flow.is_at(strike.rate_before);
-            if flows && strike.flowing.is_none() {
-                strike.flowing = flow.since();
-            }
-            well_since = if self.allows_next(&health) { well_since.or_else(|| Some(Instant::now())) } else { None };
-            let is_settled = well_since.is_some_and(|since: Instant| flows || since.elapsed() >= SETTLED);
-            if is_settled || begun.elapsed() > RECOVERY {
-                return health;
+            let flows = flows();
+            if flows && self.allows_next(&health) || begun.elapsed() > RECOVERY {
+                return (health, flows);
             }
             sleep(LOOK).await;
         }
@@ -255,12 +246,8 @@ impl Flow {
     }
 
     fn is_at(&self, rate: u64) -> bool {
-        self.rate() * 100 >= rate * FLOW_PERCENT
-    }
-
-    fn rate(&self) -> u64 {
-        let (Some((from, _, before)), Some((to, _, after))) = (self.0.front(), self.0.back()) else { return 0 };
-        per_second(after - before, *to - *from)
+        let (Some((from, _, before)), Some((to, _, after))) = (self.0.front(), self.0.back()) else { return false };
+        per_second(after - before, *to - *from) * 100 >= rate * FLOW_PERCENT
     }
 
     /// In µs of the run.
