@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BucketId, Epoch, Flaw, Government, KeyspaceId, Member, NodeId, Operation, OperationId, Position, Slot, SlotMap,
-    SlotSet, Term,
+    Bond, BucketId, Epoch, Flaw, Government, KeyspaceId, Member, NodeId, Operation, OperationId, Position, Slot,
+    SlotMap, SlotSet, Term,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +87,8 @@ pub struct Bucket {
     pub slots: SlotSet,
     pub birth: Birth,
     pub rule: Rule,
+    /// While it is being merged with another one, and until that is forgotten.
+    pub bond: Option<Bond>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::blueprint::{Birth, Blueprint, Bucket, Durability, Keyspace, Kind, Node, NodeState, Rule};
 use crate::soundness::{is_address, is_entry, is_name, is_zone};
 use crate::{
-    BucketId, Change, Conduct, Epoch, Government, Honest, Incarnation, KeyspaceId, Member, NodeId, OperationId,
+    Breach, BucketId, Change, Conduct, Epoch, Government, Honest, Incarnation, KeyspaceId, Member, NodeId, OperationId,
     OperationState, Position, Refusal, Slot, SlotMap, SlotSet, Step, Succession, Term, Unlawful,
 };
 
@@ -75,6 +75,18 @@ pub enum Command {
         parent: BucketId,
         child: BucketId,
         slots: SlotSet,
+        at: Position,
+    },
+    /// Two buckets are on their way to be one: from here on they have the same members and the same primary.
+    Bind {
+        absorbed: BucketId,
+        into: BucketId,
+        replaces: (Term, Term),
+    },
+    /// They are one, told after the Absorb committed in the log of the one that is left.
+    Merge {
+        absorbed: BucketId,
+        into: BucketId,
         at: Position,
     },
     /// The parts of nodes that departed pass to others, bucket by bucket. A bucket that has moved on is skipped, so this may be
@@ -154,9 +166,11 @@ impl Blueprint {
             }
             Command::RemoveKeyspace { keyspace } => self.remove_keyspace(*keyspace),
             Command::Erased { bucket, holder } => self.erased(*bucket, *holder),
-            Command::Succeed { bucket, replaces, change } => self.succeed(*bucket, *replaces, change),
+            Command::Succeed { bucket, replaces, change } => self.succeed::<C>(*bucket, *replaces, change),
             Command::ReserveBucket { parent } => self.reserve_bucket(*parent),
-            Command::Register { parent, child, slots, at } => self.register(*parent, *child, slots, *at),
+            Command::Register { parent, child, slots, at } => self.register::<C>(*parent, *child, slots, *at),
+            Command::Bind { absorbed, into, replaces } => self.bind::<C>(*absorbed, *into, *replaces),
+            Command::Merge { absorbed, into, at } => self.merge(*absorbed, *into, *at),
             Command::Relieve { parts } => self.relieve::<C>(parts),
             Command::StartOperation { id, by, steps } => self.start_operation(*id, by, steps, OperationState::Running),
             Command::PlanOperation { id, by, steps } => self.start_operation(*id, by, steps, OperationState::Planned),
@@ -250,7 +264,7 @@ impl Blueprint {
             let (first, last) = share(row, placement.len());
             let slots = SlotSet::range(first, last);
             let rule = Rule::Governed(government);
-            self.buckets.insert(id, Bucket { id, keyspace: keyspace.id, slots, birth: Birth::First, rule });
+            self.buckets.insert(id, Bucket { id, keyspace: keyspace.id, slots, birth: Birth::First, rule, bond: None });
             routes.push((first, last, id));
         }
         let id = keyspace.id;
@@ -273,6 +287,7 @@ impl Blueprint {
                 holders.sort_unstable();
                 holders.dedup();
                 bucket.rule = Rule::Removed { term: government.term.next(), holders };
+                bucket.bond = None;
             }
         }
         // A child that was never registered goes with its parent.
@@ -297,13 +312,18 @@ impl Blueprint {
         }
     }
 
-    fn succeed(&mut self, id: BucketId, replaces: Term, change: &Change) -> Result<Outcome, Refusal> {
+    fn succeed<C: Conduct>(&mut self, id: BucketId, replaces: Term, change: &Change) -> Result<Outcome, Refusal> {
         let current = self.require_government(id)?;
         if replaces != current.term {
             return Err(Unlawful::StaleTerm { proposed: replaces, current: current.term }.into());
         }
         match *change {
             Change::Enlist { node } => self.require_present(node)?,
+            Change::Seat { candidate, .. } => {
+                if let Some(outcome) = self.seat_both::<C>(id, candidate, change)? {
+                    return Ok(outcome);
+                }
+            }
             Change::SetMinInSync { min } => {
                 let replicas = self.keyspaces[&self.buckets[&id].keyspace].replicas;
                 if min > replicas {
@@ -311,16 +331,15 @@ impl Blueprint {
                 }
             }
             Change::Drop { .. }
-            | Change::Seat { .. }
             | Change::Dismiss { .. }
             | Change::HandOver { .. }
             | Change::Usurp { .. }
             | Change::Renew { .. }
             | Change::Disown { .. } => {}
         }
-        let next = current.succeed(change, Incarnation(self.epoch.next().0))?;
-        assert_eq!(next.term, replaces.next(), "each term has one successor");
-        self.buckets.get_mut(&id).expect("found above").rule = Rule::Governed(next);
+        let made = self.follows(id, change)?;
+        assert_eq!(made[0].1.term, replaces.next(), "each term has one successor");
+        self.install(made);
         Ok(Outcome::Changed)
     }
 
@@ -334,7 +353,7 @@ impl Blueprint {
     }
 
     /// The split has happened: ownership moved when it committed. So this refuses only what cannot be true.
-    fn register(
+    fn register<C: Conduct>(
         &mut self,
         parent: BucketId,
         child: BucketId,
@@ -346,6 +365,7 @@ impl Blueprint {
             Some(known) if known.birth == birth => return Ok(Outcome::Nothing),
             Some(_) => return Err(Refusal::BornElsewhere(child)),
             None if self.reserved.get(&child) == Some(&parent) => {}
+            None if C::breaks(Breach::RegisterAfterMerge) && self.was_issued(child) => {}
             None if self.is_retired(child) => return Err(Refusal::BucketRetired(child)),
             None => return Err(Refusal::NotReserved(child)),
         }
@@ -361,7 +381,7 @@ impl Blueprint {
         giver.slots = giver.slots.difference(slots);
         let keyspace = giver.keyspace;
         let rule = Rule::Governed(government);
-        self.buckets.insert(child, Bucket { id: child, keyspace, slots: slots.clone(), birth, rule });
+        self.buckets.insert(child, Bucket { id: child, keyspace, slots: slots.clone(), birth, rule, bond: None });
         self.reserved.remove(&child);
         self.routes.get_mut(&keyspace).expect("governed keyspaces have routes").set(slots, child);
         Ok(Outcome::Changed)

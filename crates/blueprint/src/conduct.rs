@@ -52,6 +52,12 @@ pub enum Breach {
     SessionsNotMovedBySplit,
     SplitToldBeforeCommit,
     SplitForgottenBySuccessor,
+    // Merge
+    BindKeepsTerms,
+    SeatAloneWhileBound,
+    AbsorbBeforeFreeze,
+    FrozenErasedBeforeCheckpoint,
+    RegisterAfterMerge,
     // Backfill
     TailAloneForHalfFilled,
     ImageWithoutReplay,

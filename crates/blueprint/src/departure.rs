@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::blueprint::{Blueprint, NodeState, Rule};
+use crate::blueprint::{Blueprint, NodeState};
 use crate::command::Outcome;
 use crate::{Breach, BucketId, Change, Conduct, Government, Incarnation, NodeId, Refusal, Term};
 
@@ -43,15 +43,13 @@ impl Blueprint {
             if government.term != part.replaces || !self.is_relief(government, &part.change) {
                 continue;
             }
-            if let Ok(next) = government.succeed(&part.change, fresh) {
-                assert_eq!(next.term, part.replaces.next(), "each term has one successor");
-                made.push((part.bucket, next));
+            if let Ok(next) = self.follows(part.bucket, &part.change) {
+                assert_eq!(next[0].1.term, part.replaces.next(), "each term has one successor");
+                made.extend(next);
             }
         }
         let outcome = if made.is_empty() { Outcome::Nothing } else { Outcome::Changed };
-        for (bucket, next) in made {
-            self.buckets.get_mut(&bucket).expect("it has a government").rule = Rule::Governed(next);
-        }
+        self.install(made);
         Ok(outcome)
     }
 

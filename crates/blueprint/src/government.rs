@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Incarnation, Member, NodeId, Term};
+use crate::{BucketId, Incarnation, Member, NodeId, Term};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Government {
@@ -82,6 +82,8 @@ pub enum Unlawful {
     NotAnHeir(Member),
     #[error("the minimum must be at least 1")]
     ZeroMinimum,
+    #[error("it is being merged with {0}: who leads both stays until they are one")]
+    Merging(BucketId),
 }
 
 impl Government {

@@ -14,10 +14,10 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::blueprint::{Birth, Blueprint, Rule};
+use crate::blueprint::{Birth, Blueprint};
 use crate::command::{MAX_RESERVED, Outcome};
 use crate::soundness::is_words;
-use crate::{BucketId, Change, Government, Incarnation, NodeId, OperationId, Refusal, SlotSet, Unlawful};
+use crate::{Bond, BucketId, Change, Government, NodeId, OperationId, Refusal, SlotSet, Unlawful, Unlike};
 
 /// An operation travels whole with each of its steps. A larger change is several operations.
 pub const MAX_STEPS: usize = 1024;
@@ -51,6 +51,8 @@ pub enum Step {
     Dismiss { bucket: BucketId, node: NodeId },
     /// The child, whose id was reserved when the operation started, has these slots.
     Split { bucket: BucketId, child: BucketId, slots: SlotSet },
+    /// The bucket is no more: the other one has absorbed it. To be bound is its commit point; from then on nobody can keep them from it.
+    Merge { bucket: BucketId, into: BucketId },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -93,6 +95,8 @@ pub enum Hitch {
     ReplacementLost { bucket: BucketId, node: NodeId, instead: NodeId },
     #[error("the slots that {child} was to have are not in {bucket}, or are all that it has")]
     SlotsElsewhere { bucket: BucketId, child: BucketId },
+    #[error("{bucket} and {into} cannot be merged as they are by now: {why}")]
+    Unlike { bucket: BucketId, into: BucketId, why: Unlike },
 }
 
 impl Operation {
@@ -115,12 +119,12 @@ impl Operation {
 
     /// Everything that it changes or makes.
     pub fn buckets(&self) -> BTreeSet<BucketId> {
-        let children = self.steps.iter().filter_map(Step::child);
-        self.steps.iter().map(Step::bucket).chain(children).collect()
+        let others = self.steps.iter().filter_map(Step::other);
+        self.steps.iter().map(Step::bucket).chain(others).collect()
     }
 
     pub fn concerns(&self, bucket: BucketId) -> bool {
-        self.steps.iter().any(|step| step.bucket() == bucket || step.child() == Some(bucket))
+        self.steps.iter().any(|step| step.bucket() == bucket || step.other() == Some(bucket))
     }
 
     /// Whom it made a candidate, and did not see seated.
@@ -151,7 +155,8 @@ impl Step {
             | Self::AwaitSeated { bucket, .. }
             | Self::HandOver { bucket, .. }
             | Self::Dismiss { bucket, .. }
-            | Self::Split { bucket, .. } => *bucket,
+            | Self::Split { bucket, .. }
+            | Self::Merge { bucket, .. } => *bucket,
         }
     }
 
@@ -159,11 +164,16 @@ impl Step {
         if let Self::Split { child, .. } = self { Some(*child) } else { None }
     }
 
+    /// The other bucket that it changes.
+    fn other(&self) -> Option<BucketId> {
+        if let Self::Merge { into, .. } = self { Some(*into) } else { self.child() }
+    }
+
     pub fn node(&self) -> Option<NodeId> {
         match self {
             Self::Enlist { node, .. } | Self::AwaitSeated { node, .. } | Self::Dismiss { node, .. } => Some(*node),
             Self::HandOver { to, .. } => Some(*to),
-            Self::Split { .. } => None,
+            Self::Split { .. } | Self::Merge { .. } => None,
         }
     }
 }
@@ -174,6 +184,9 @@ impl Blueprint {
         let Some(step) = operation.step() else { return Standing::True };
         if let Step::Split { bucket, child, slots } = step {
             return self.split_standing(*bucket, *child, slots);
+        }
+        if let Step::Merge { bucket, into } = step {
+            return self.merge_standing(*bucket, *into);
         }
         let bucket = step.bucket();
         let Some(government) = self.government(bucket) else { return Standing::Hitched(Hitch::BucketGone(bucket)) };
@@ -191,7 +204,7 @@ impl Blueprint {
                 let lost = operation.seated(bucket).find(|n| *n != node && (!named(*n) || !self.is_present(*n)));
                 (!named(node), lost.map(|instead| Hitch::ReplacementLost { bucket, node, instead }))
             }
-            Step::Split { .. } => unreachable!("decided above"),
+            Step::Split { .. } | Step::Merge { .. } => unreachable!("decided above"),
         };
         match hitch {
             _ if done => Standing::True,
@@ -213,6 +226,26 @@ impl Blueprint {
                 if fits { Standing::Open } else { Standing::Hitched(Hitch::SlotsElsewhere { bucket, child }) }
             }
             _ => Standing::Hitched(Hitch::BucketGone(bucket)),
+        }
+    }
+
+    fn merge_standing(&self, bucket: BucketId, into: BucketId) -> Standing {
+        let gone = |bucket| Standing::Hitched(Hitch::BucketGone(bucket));
+        match self.buckets.get(&bucket).map(|b| b.bond) {
+            None => return Standing::True, // and forgotten: one that is not there any more was absorbed, or went with its keyspace
+            Some(Some(Bond::Merged { .. })) => return Standing::True,
+            Some(Some(Bond::Fades { .. })) => return Standing::Open,
+            Some(Some(Bond::Absorbs { .. }) | None) => {}
+        }
+        let (Some(one), Some(other)) = (self.government(bucket), self.government(into)) else {
+            return gone(if self.government(bucket).is_none() { bucket } else { into });
+        };
+        let keyspace = &self.keyspaces[&self.buckets[&bucket].keyspace];
+        let full = |g: &Government| g.size() >= usize::from(keyspace.replicas) && g.candidates.is_empty();
+        match self.unlike(bucket, into) {
+            // As long as one of them lacks a copy, somebody will bring it; where, only the plan knew.
+            Some(why) if full(one) && full(other) => Standing::Hitched(Hitch::Unlike { bucket, into, why }),
+            Some(_) | None => Standing::Open,
         }
     }
 
@@ -318,10 +351,31 @@ impl Blueprint {
                     }
                     children.push((*child, *bucket));
                 }
+                Step::Merge { bucket, into } => self.require_merge(*bucket, *into, &children)?,
             }
         }
         let reserved = self.reserved.len() + children.len();
         if reserved > MAX_RESERVED { Err(Refusal::TooManyReserved(reserved)) } else { Ok(children) }
+    }
+
+    /// Who leads and who has a copy may be brought about by the steps before.
+    fn require_merge(
+        &self,
+        bucket: BucketId,
+        into: BucketId,
+        children: &[(BucketId, BucketId)],
+    ) -> Result<(), Refusal> {
+        if children.iter().any(|(child, _)| [bucket, into].contains(child)) {
+            return Err(Refusal::UnknownBucket(bucket)); // one that is yet to be split off
+        }
+        self.require_government(into)?;
+        if let Some(other) = self.operation_on(into) {
+            return Err(Refusal::BucketBusy { bucket: into, by: other.id });
+        }
+        match self.unlike(bucket, into) {
+            None | Some(Unlike::Primaries | Unlike::Members | Unlike::BelowMinimum) => Ok(()),
+            Some(why) => Err(Refusal::CannotMerge { absorbed: bucket, into, why }),
+        }
     }
 
     /// The step is true: on to the next. It can never come true: the operation has failed, and falls back to before this step.
@@ -416,12 +470,10 @@ impl Blueprint {
     }
 
     fn drop_candidate(&mut self, bucket: BucketId, node: NodeId) {
-        let fresh = Incarnation(self.epoch.next().0);
-        let Some(bucket) = self.buckets.get_mut(&bucket) else { return };
-        let Some(government) = bucket.government() else { return };
+        let Some(government) = self.government(bucket) else { return };
         if let Some(candidate) = government.candidates.iter().copied().find(|c| c.node == node) {
-            let next = government.succeed(&Change::Drop { candidate }, fresh).expect("it is a candidate");
-            bucket.rule = Rule::Governed(next);
+            let made = self.follows(bucket, &Change::Drop { candidate }).expect("it is a candidate");
+            self.install(made);
         }
     }
 

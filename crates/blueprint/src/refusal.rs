@@ -4,7 +4,7 @@ use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BucketId, CoordinatorId, KeyspaceId, NodeId, OperationId, Position, SlotSet, Term, Unlawful};
+use crate::{BucketId, CoordinatorId, KeyspaceId, NodeId, OperationId, Position, SlotSet, Term, Unlawful, Unlike};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
@@ -98,6 +98,12 @@ pub enum Refusal {
     NotOfParent { parent: BucketId, slots: SlotSet },
     #[error("a split of {parent} at {at} cannot have committed: the bucket is in {term}. Read the blueprint again")]
     NoSuchSplit { parent: BucketId, at: Position, term: Term },
+
+    // Merges
+    #[error("{absorbed} and {into} cannot be merged as they are: {why}")]
+    CannotMerge { absorbed: BucketId, into: BucketId, why: Unlike },
+    #[error("{into} cannot have absorbed {absorbed} at {at}: the two are not bound. Read the blueprint again")]
+    NotMerging { absorbed: BucketId, into: BucketId, at: Position },
 
     // Departures and reports
     #[error(

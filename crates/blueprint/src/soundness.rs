@@ -10,7 +10,7 @@ use crate::blueprint::{Birth, Blueprint, Bucket, Keyspace, Node, Rule};
 use crate::command::{MAX_ADDRESSES, MAX_RESERVED};
 use crate::operation::{MAX_FINISHED, MAX_PLANNED, MAX_STEPS, MAX_UNFINISHED};
 use crate::{
-    BucketId, Government, KeyspaceId, Member, NodeId, Operation, OperationId, OperationState, Position, SlotMap,
+    Bond, BucketId, Government, KeyspaceId, Member, NodeId, Operation, OperationId, OperationState, Position, SlotMap,
     SlotSet, Step,
 };
 
@@ -206,6 +206,7 @@ impl Blueprint {
             holds(self.was_issued(parent) && parent != id, "the parent never existed")?;
             holds(is_entry(at) && at.term <= bucket.term(), "it was born at a position that cannot be")?;
         }
+        self.validate_bond(bucket)?;
         match &bucket.rule {
             Rule::Governed(government) => {
                 holds(!self.is_removed(bucket.keyspace), "it is governed, but others of its keyspace are removed")?;
@@ -214,12 +215,36 @@ impl Blueprint {
                 government.everyone().try_for_each(|m| self.validate_member(m))
             }
             Rule::Removed { holders, .. } => {
-                holds(self.is_removed(bucket.keyspace), "it is removed, but others of its keyspace are governed")?;
+                let merged = matches!(bucket.bond, Some(Bond::Merged { .. }));
+                holds(
+                    merged || self.is_removed(bucket.keyspace),
+                    "it is removed, but others of its keyspace are governed",
+                )?;
                 holds(!holders.is_empty(), "it is removed, and nobody holds it")?;
                 holds(holders.is_sorted_by(|a, b| a < b), "the holders are not in order")?;
                 holders.iter().try_for_each(|m| self.validate_member(*m))
             }
         }
+    }
+
+    fn validate_bond(&self, bucket: &Bucket) -> Result<(), &'static str> {
+        let Some(bond) = bucket.bond else { return Ok(()) };
+        if let Bond::Merged { into, at } = bond {
+            holds(self.was_issued(into) && into != bucket.id, "it was absorbed by a bucket that never was")?;
+            holds(is_entry(at), "it was absorbed at a position that cannot be")?;
+            return holds(bucket.government().is_none(), "it was absorbed, and is governed");
+        }
+        let partner = bond.partner().expect("all but the merged have one");
+        let other = self.buckets.get(&partner).ok_or("it is bound to a bucket that is not there")?;
+        let mutual = match (bond, other.bond) {
+            (Bond::Absorbs { .. }, Some(Bond::Fades { into, .. })) => into == bucket.id,
+            (Bond::Fades { .. }, Some(Bond::Absorbs { other, .. })) => other == bucket.id,
+            _ => false,
+        };
+        holds(mutual && bucket.keyspace == other.keyspace, "it is bound to a bucket that is not bound to it")?;
+        holds(bucket.id.family() == other.id.family(), "it is bound to a bucket of another family")?;
+        let governed = bucket.government().is_some() && other.government().is_some();
+        holds(governed, "it is bound, and one of the two is not governed")
     }
 
     fn validate_member(&self, member: Member) -> Result<(), &'static str> {

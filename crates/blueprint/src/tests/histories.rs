@@ -18,7 +18,7 @@ fn pick<T: Clone>(from: impl IntoIterator<Item = T>, die: u16) -> Option<T> {
 
 fn command(b: &Blueprint, (kind, x, y, z): Dice) -> Command {
     let node = NodeId(u64::from(x % 7) + 1);
-    match kind % 42 {
+    match kind % 47 {
         0..4 => add_node(node.0, &letter(u64::from(y % 6) + 1)),
         4 => Command::Depart { node },
         5 => Command::Return { node },
@@ -29,9 +29,32 @@ fn command(b: &Blueprint, (kind, x, y, z): Dice) -> Command {
         14..16 => Command::ReserveBucket { parent: BucketId(1) },
         16..20 => register(b, x, y, z),
         20 => relieve(b, x),
+        42..45 => bind(b, x, y, z),
+        45..47 => merge(b, x, y, z),
         21..30 => operation(b, x, y, z),
         _ => succeed(b, x, y, z),
     }
+}
+
+fn bind(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
+    let alike = |one: &&Bucket| b.buckets.keys().any(|other| one.id != *other && b.unlike(one.id, *other).is_none());
+    let one = pick(b.buckets.values().filter(alike), x).or_else(|| pick(b.buckets.values(), x));
+    let (absorbed, term) = one.map_or((BucketId(1), Term(1)), |k| (k.id, k.term()));
+    let mates = b.buckets.values().filter(|k| k.id != absorbed && b.unlike(absorbed, k.id).is_none());
+    let (into, other) =
+        pick(mates, y).or_else(|| pick(b.buckets.values(), y)).map_or((absorbed, term), |k| (k.id, k.term()));
+    Command::Bind { absorbed, into, replaces: (term, if z.is_multiple_of(9) { Term(1) } else { other }) }
+}
+
+fn merge(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
+    let bound = b.buckets.values().filter_map(|k| match k.bond? {
+        Bond::Fades { into, .. } | Bond::Merged { into, .. } => Some((k.id, into)),
+        Bond::Absorbs { .. } => None,
+    });
+    let (absorbed, into) = pick(bound, x).unwrap_or((BucketId(u64::from(x % 20)), BucketId(u64::from(y % 20))));
+    let term = b.buckets.get(&into).map_or(Term(1), Bucket::term);
+    let at = Position { term: Term(term.0 + u64::from(z.is_multiple_of(13))), index: Index(u64::from(z % 50)) };
+    Command::Merge { absorbed, into, at }
 }
 
 fn create_keyspace(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
@@ -101,12 +124,15 @@ fn relieve(b: &Blueprint, x: u16) -> Command {
 fn operation(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
     let id = pick(b.operations.keys().copied(), x).unwrap_or(OperationId(u64::from(x % 5)));
     match z % 16 {
-        0..5 => {
+        0..4 => {
             let from_step = b.operations.get(&id).map_or(0, |o| o.at) + u32::from(y.is_multiple_of(9));
             Command::AdvanceOperation { id, from_step }
         }
         5..7 => Command::PauseOperation { id },
-        7..9 => Command::ResumeOperation { id },
+        4 | 7..9 => {
+            let paused = b.operations.values().filter(|o| o.state == OperationState::Paused);
+            Command::ResumeOperation { id: pick(paused, x).map_or(id, |o| o.id) }
+        }
         9 => Command::CancelOperation { id, why: "it was decided otherwise".into() },
         10 | 13 => {
             let planned = b.operations.values().filter(|o| o.state == OperationState::Planned);
@@ -130,11 +156,13 @@ fn start_operation(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
     let split = Step::Split { bucket, child, slots: parent.slots.split_half().1 };
     let (enlist, seated) = (Step::Enlist { bucket, node }, Step::AwaitSeated { bucket, node });
     let (hand_over, dismiss) = (Step::HandOver { bucket, to: node }, Step::Dismiss { bucket, node: old });
-    let steps = match z / 16 % 6 {
+    let mate = pick(b.buckets.values().filter(|k| k.id != bucket), z / 3).map_or(bucket, |k| k.id);
+    let steps = match z / 16 % 7 {
         0 => alloc::vec![enlist, seated, dismiss],
         1 => alloc::vec![enlist, seated, hand_over, dismiss],
         2 => alloc::vec![Step::HandOver { bucket, to: old }],
         3 => alloc::vec![dismiss],
+        5 => alloc::vec![Step::Merge { bucket, into: mate }],
         4 => alloc::vec![split, Step::Enlist { bucket: child, node }],
         _ => alloc::vec![enlist, split],
     };
@@ -296,7 +324,7 @@ fn histories_reach_every_corner() {
     use proptest::test_runner::TestRunner;
 
     let mut runner = TestRunner::deterministic();
-    let (mut commands, mut changes) = ([0u32; 18], [0u32; 9]);
+    let (mut commands, mut changes) = ([0u32; 20], [0u32; 9]);
     let (mut heirs, mut retired, mut refused) = (0, 0, 0);
     for _ in 0..300 {
         let mut b = history(&[]).pop().unwrap();
@@ -316,7 +344,7 @@ fn histories_reach_every_corner() {
     assert!(heirs > 200 && retired > 200 && refused > 200, "{heirs} {retired} {refused}");
 }
 
-fn count(command: &Command, commands: &mut [u32; 18], changes: &mut [u32; 9]) {
+fn count(command: &Command, commands: &mut [u32; 20], changes: &mut [u32; 9]) {
     let which = match command {
         Command::AddNode { .. } => 0,
         Command::Depart { .. } => 1,
@@ -335,6 +363,8 @@ fn count(command: &Command, commands: &mut [u32; 18], changes: &mut [u32; 9]) {
         Command::CancelOperation { .. } => 15,
         Command::PlanOperation { .. } => 16,
         Command::ApplyOperation { .. } => 17,
+        Command::Bind { .. } => 18,
+        Command::Merge { .. } => 19,
         Command::Succeed { change, .. } => {
             changes[match change {
                 Change::Enlist { .. } => 0,

@@ -1,6 +1,7 @@
 mod commands;
 mod governments;
 mod histories;
+mod merges;
 mod operations;
 mod reports;
 
@@ -49,6 +50,7 @@ impl Town {
         let before = self.blueprint.clone();
         let result = self.blueprint.apply(command);
         self.blueprint.check_invariants();
+        assert_eq!(self.blueprint.unequal_bond(), None, "what is bound changes together");
         match &result {
             Ok(applied) => assert_eq!(applied.epoch, self.blueprint.epoch),
             Err(_) => assert_eq!(self.blueprint, before, "a refusal changes nothing"),
