@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::blueprint::{Blueprint, Rule};
+use crate::blueprint::{Blueprint, Bucket, Rule};
 use crate::command::Outcome;
 use crate::soundness::is_entry;
 use crate::{
@@ -45,8 +45,18 @@ impl Bond {
     }
 }
 
+impl Bucket {
+    /// This bucket and the position of the Absorb, if that one has absorbed it.
+    pub fn merged_into(&self, bucket: BucketId) -> Option<(BucketId, Position)> {
+        match self.bond {
+            Some(Bond::Merged { into, at }) if into == bucket => Some((self.id, at)),
+            Some(Bond::Absorbs { .. } | Bond::Fades { .. } | Bond::Merged { .. }) | None => None,
+        }
+    }
+}
+
 /// In which way two buckets differ that are to be bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, thiserror::Error)]
 pub enum Unlike {
     #[error("they are the same bucket")]
     Same,

@@ -241,12 +241,12 @@ pub(crate) fn tables_of(record: &mut NodeRecord) -> Option<(BucketId, &mut Vec<(
     }
 }
 
-/// May it be reported as written when only the operating system has it? Log entries may; what others build on may not, nor may a Split:
-/// the blueprint will count on its child.
+/// May it be reported as written when only the operating system has it? Log entries may; what others build on may not, nor may what the blueprint
+/// will count on.
 pub(crate) fn may_stay_in_memory(record: &NodeRecord) -> bool {
     match record {
         NodeRecord::Bucket { record: Record::Append { entries, .. }, .. } => {
-            !entries.iter().any(|entry| matches!(entry.payload, Payload::Split { .. }))
+            !entries.iter().any(|entry| entry.payload.is_counted_on())
         }
         NodeRecord::Bucket { record: Record::Commit(_), .. } => true,
         NodeRecord::Bucket {
@@ -279,7 +279,7 @@ fn about_bytes(record: &NodeRecord) -> usize {
 pub(crate) fn entry_bytes(payload: &Payload) -> usize {
     match payload {
         Payload::Command { body, .. } => body.len() + 32,
-        Payload::Reign | Payload::Split { .. } => 64,
+        Payload::Reign | Payload::Split { .. } | Payload::Freeze { .. } | Payload::Absorb { .. } => 64,
     }
 }
 

@@ -547,7 +547,10 @@ fn alive_bytes(durable: &Durable) -> u64 {
 fn body_bytes(payload: &phaser::Payload) -> u64 {
     match payload {
         phaser::Payload::Command { body, .. } => body.len() as u64,
-        phaser::Payload::Reign | phaser::Payload::Split { .. } => 0,
+        phaser::Payload::Reign
+        | phaser::Payload::Split { .. }
+        | phaser::Payload::Freeze { .. }
+        | phaser::Payload::Absorb { .. } => 0,
     }
 }
 

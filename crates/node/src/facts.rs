@@ -22,6 +22,9 @@ pub(crate) fn holding<C: Conduct>(replica: &Replica<C>) -> Holding {
         missing: phaser.missing().len(),
         heard: replica.heard,
         splits: phaser.partings().into_iter().map(parting).collect(),
+        owed_to: None,
+        frozen: phaser.is_frozen(),
+        awaits: phaser.awaits_frozen(),
     }
 }
 

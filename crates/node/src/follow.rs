@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use blueprint::{Birth, Blueprint, Breach, Bucket, BucketId, Conduct, Epoch, Instant, Position};
-use phaser::{Fork, Founding, Image, Phaser, View};
+use phaser::{Bond, Fork, Founding, Image, Phaser, View};
 
 use crate::io::{BatchId, Mail, NodeRecord, Output, Station};
 use crate::lane::{Coming, Deferred, FollowUp, Lane};
@@ -107,8 +107,21 @@ impl<C: Conduct> Lane<C> {
             Birth::Split { parent, at } if parent == bucket => Some((b.id, at)),
             Birth::Split { .. } | Birth::First => None,
         };
-        let children = blueprint.buckets.values().filter_map(children).collect();
-        Some(View { epoch: blueprint.epoch, government, children })
+        let mut children: Vec<_> = blueprint.buckets.values().filter_map(children).collect();
+        let mut absorbed: Vec<_> = blueprint.buckets.values().filter_map(|b| b.merged_into(bucket)).collect();
+        // What was registered, or absorbed, and is forgotten: an id that was given up before that is in no log.
+        if let Some(replica) = self.replicas.get(&bucket) {
+            let splits = replica.phaser.partings().into_iter().map(|p| (p.child, p.at));
+            children.extend(splits.filter(|(child, _)| blueprint.is_retired(*child)));
+            absorbed.extend(replica.phaser.absorbs().filter(|(from, _)| blueprint.is_retired(*from)));
+        }
+        let bond = blueprint.buckets.get(&bucket).and_then(|b| b.bond);
+        let bond = bond.and_then(|bond| match bond {
+            blueprint::Bond::Absorbs { other, .. } => Some(Bond::Absorbs { other }),
+            blueprint::Bond::Fades { into, .. } => Some(Bond::Fades { into }),
+            blueprint::Bond::Merged { .. } => None,
+        });
+        Some(View { epoch: blueprint.epoch, government, children, bond, absorbed })
     }
 
     /// A Split was applied: the tables change hands, and the child's replica comes into being unless there is one.

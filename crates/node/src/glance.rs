@@ -11,14 +11,16 @@ use crate::replica::Replica;
 /// What of a phaser's state these depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Glance {
-    /// How many slots it has, if it leads. While it leads they only become fewer, so as many are the same.
-    pub(crate) leads: Option<u32>,
+    /// How many slots it has, if it leads, and how often it got more. Otherwise they only become fewer, so as many are the same.
+    pub(crate) leads: Option<(u32, u64)>,
     pub(crate) deadline: Option<Instant>,
 }
 
 impl Glance {
     pub(crate) fn at<C: Conduct>(phaser: &Phaser<C>) -> Self {
-        let leads = phaser.leads().map(|_| phaser.owned().len());
+        // What another bucket has taken over is led there.
+        let leads = phaser.leads().filter(|_| !phaser.is_given());
+        let leads = leads.map(|_| (phaser.owned().len(), phaser.absorptions()));
         Self { leads, deadline: phaser.deadline() }
     }
 }

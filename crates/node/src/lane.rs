@@ -332,6 +332,8 @@ impl<C: Conduct> Lane<C> {
                 FollowUp::Phaser(input) => self.drive(now, bucket, input, out),
                 FollowUp::Route(pending) => self.route(now, pending, out),
                 FollowUp::Govern(child) => self.govern(now, child, out),
+                FollowUp::Meet { bucket, other, at } => self.meet(now, bucket, other, at, out),
+                FollowUp::Given(bucket) => self.drive(now, bucket, phaser::Input::Given, out),
             }
         }
     }
@@ -377,6 +379,12 @@ impl<C: Conduct> Lane<C> {
             Out::Forward { ticket } => self.on_forward(ticket, later, out),
             Out::Uncertain { ticket } => self.on_uncertain(ticket, later, out),
             Out::Fork(fork) => self.on_fork(now, bucket, fork, later, out),
+            Out::Frozen { into } => later.push(FollowUp::Meet { bucket: into, other: bucket, at: None }),
+            Out::SeekFrozen { bucket: other, at } => later.push(FollowUp::Meet { bucket, other, at }),
+            Out::Absorb { from, slots } => self.take_over(bucket, from, &slots, later),
+            Out::Merge { absorbed, at } => {
+                out.push(Output::Propose(Proposal::Merge { absorbed, into: bucket, at }));
+            }
             Out::Discard { slots } => replica.tables.discard(&slots),
             Out::Install { image } => replica.tables.install(&image),
             Out::SendImage { to, term, as_of, slots, bytes } => {
@@ -593,6 +601,14 @@ pub(crate) enum FollowUp {
     Phaser(phaser::Input),
     Route(Pending),
     Govern(BucketId),
+    /// A bucket is to hear how another one, which it is to absorb, ended here.
+    Meet {
+        bucket: BucketId,
+        other: BucketId,
+        at: Option<Position>,
+    },
+    /// Its tables are another bucket's now.
+    Given(BucketId),
 }
 
 impl From<phaser::Refusal> for Answer {

@@ -10,6 +10,7 @@ mod follow;
 mod glance;
 mod io;
 mod lane;
+mod merge;
 mod node;
 mod pass;
 mod react;

@@ -48,13 +48,17 @@ impl<C: Conduct> Lane<C> {
     fn react_once(&mut self, now: Instant, done: &[Act], out: &mut Vec<Output>) -> Reaction {
         let coming = self.coming.as_ref().map(|c| Arc::clone(&c.blueprint));
         let blueprint = coming.unwrap_or_else(|| Arc::clone(&self.blueprint));
-        let replicas: BTreeMap<_, _> = self.replicas.iter().map(|(b, r)| (*b, facts::holding(r))).collect();
+        let replicas = self.holdings(&blueprint);
         self.marks.observe(now, self.node, self.epoch, &blueprint, &replicas);
         let reaction = self.in_situation(now, &blueprint, &self.directory, &replicas, reactor::react::<C>);
         for act in reaction.acts.iter().filter(|act| !done.contains(act)) {
             self.carry_out_deed(now, &blueprint, act.deed.clone(), out);
         }
         reaction
+    }
+
+    fn holdings(&self, blueprint: &Blueprint) -> BTreeMap<BucketId, Holding> {
+        self.replicas.iter().map(|(b, r)| (*b, self.holding(blueprint, *b, r))).collect()
     }
 
     /// What this node knows about itself, with that blueprint and that directory.
@@ -171,7 +175,7 @@ impl<C: Conduct> Lane<C> {
         let own = coming.unwrap_or(&self.blueprint);
         let given = blueprint.filter(|given| given.epoch > own.epoch);
         let by = given.map_or_else(|| vec![&*self.blueprint, own], |given| vec![given]);
-        let replicas: BTreeMap<_, _> = self.replicas.iter().map(|(b, r)| (*b, facts::holding(r))).collect();
+        let replicas = self.holdings(&self.blueprint);
         let mut verdicts = vec![false; waits.len()];
         for blueprint in by.iter().take(if coming.is_some() { 2 } else { 1 }) {
             let by_this = self.in_situation(now, blueprint, directory, &replicas, |situation| {

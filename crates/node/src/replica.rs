@@ -161,6 +161,16 @@ impl Tables {
         child
     }
 
+    /// The tables of these slots are those now.
+    pub(crate) fn take_in(&mut self, slots: &SlotSet, other: Self) {
+        self.discard(slots);
+        for (slot, table) in (other.first..).map(Slot).zip(other.all) {
+            if !table.is_empty() {
+                *self.place(slot) = table;
+            }
+        }
+    }
+
     fn take(&mut self, slots: &SlotSet) -> Self {
         let mut taken = Self::default();
         for (slot, table) in (self.first..).map(Slot).zip(&mut self.all) {

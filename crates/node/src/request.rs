@@ -142,7 +142,7 @@ impl<C: Conduct> Lane<C> {
     }
 
     fn look_for_leading(&self, keyspace: KeyspaceId, slot: Slot) -> Option<BucketId> {
-        let leads = |r: &Replica<C>| r.phaser.leads().is_some() && r.phaser.owned().contains(slot);
+        let leads = |r: &Replica<C>| r.glance.leads.is_some() && r.phaser.owned().contains(slot);
         let mut leading = self.replicas.iter().filter(|(_, r)| leads(r)).map(|(bucket, _)| *bucket);
         leading.find(|bucket| self.keyspace_of(*bucket) == Some(keyspace))
     }
@@ -162,8 +162,11 @@ impl<C: Conduct> Lane<C> {
     fn named_primary_here(&self, keyspace: KeyspaceId, slot: Slot) -> Option<BucketId> {
         let bucket = self.blueprint.bucket_of(keyspace, slot)?;
         let here = bucket.government()?.primary.node == self.node;
-        let ascends = self.replicas.get(&bucket.id)?.phaser.waits_for().is_some();
-        (here && ascends && self.replicas[&bucket.id].phaser.owned().contains(slot)).then_some(bucket.id)
+        let given = self.replicas.get(&bucket.id)?.phaser.is_given();
+        // What another bucket has taken over is to be had there, whether the blueprint knows or not.
+        let id = bucket.bond.and_then(|bond| bond.partner()).filter(|_| given).unwrap_or(bucket.id);
+        let phaser = &self.replicas.get(&id)?.phaser;
+        (here && phaser.waits_for().is_some() && phaser.owned().contains(slot)).then_some(id)
     }
 
     fn submit(&mut self, now: Instant, bucket: BucketId, slot: Slot, pending: Pending, out: &mut Vec<Output>) {

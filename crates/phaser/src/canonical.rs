@@ -19,6 +19,7 @@ impl<C: Conduct> Phaser<C> {
         same.log = same.log.without_stamps();
         same.clock = DataClock::new(0, Instant::ZERO);
         same.forget_draws();
+        same.absorptions = 0;
         same.disk.rename_writes();
         same.disk.records().for_each(strip_record);
         same

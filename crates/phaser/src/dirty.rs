@@ -19,6 +19,10 @@ impl Dirty {
         self.bits[usize::from(slot.0) / 64] |= 1 << (slot.0 % 64);
     }
 
+    pub(crate) fn insert_all(&mut self, slots: &SlotSet) {
+        slots.iter().for_each(|slot| self.insert(slot));
+    }
+
     pub(crate) fn remove(&mut self, slots: &SlotSet) {
         if self.bits.is_empty() {
             return;

@@ -28,6 +28,8 @@ pub(crate) struct Disk {
     pub(crate) safe: Index,
     /// The write that makes `promised` (and the replica itself) safe.
     pub(crate) promise: WriteId,
+    /// The write that cut the log to where it begins now.
+    pub(crate) cut: WriteId,
     /// Answers that wait, in order of what they wait for.
     held: VecDeque<(WriteId, Member, Message)>,
     /// Tables that are being stored: no record refers to them yet. Those that are forgotten here never will be.
@@ -54,6 +56,7 @@ impl Disk {
             appended: VecDeque::new(),
             safe,
             promise: WriteId(0),
+            cut: WriteId(0),
             held: VecDeque::new(),
             storing: VecDeque::new(),
             next_store: StoreId(1),
@@ -104,7 +107,7 @@ impl Disk {
         self.appended.clear();
         self.storing.clear();
         self.saves.clear();
-        self.push(record);
+        self.cut = self.push(record);
         self.makes_safe(base);
     }
 
@@ -122,6 +125,7 @@ impl Disk {
         self.open.0 -= by;
         self.written = WriteId(0);
         self.promise.0 = self.promise.0.saturating_sub(by);
+        self.cut.0 = self.cut.0.saturating_sub(by);
         self.appended.iter_mut().for_each(|(id, _)| id.0 -= by);
         self.saves.iter_mut().for_each(|(id, _)| id.0 -= by);
         let first = self.storing.front().map_or(self.next_store.0, |(id, ..)| id.0) - 1;

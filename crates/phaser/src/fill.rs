@@ -8,7 +8,7 @@ use crate::phaser::{Phaser, Role};
 
 impl<C: Conduct> Phaser<C> {
     pub(crate) fn on_fill_tick(&mut self, now: Instant, out: &mut Outbox) {
-        let commit = self.log.position(self.commit).expect("commit is in the log");
+        let commit = self.new_beginning();
         let Role::Leading(leader) = &mut self.role else { return };
         let patience = self.config.retry * 3;
         for peer in &mut leader.peers {
@@ -30,6 +30,9 @@ impl<C: Conduct> Phaser<C> {
 
     /// One image at a time per candidate, to whoever misses something and whose log is known to meet ours.
     pub(crate) fn send_images(&mut self, now: Instant, out: &mut Outbox) {
+        if self.given {
+            return; // it has nothing any more that it could send
+        }
         let (applied, bytes) = (self.applied, self.config.image_bytes);
         let Role::Leading(leader) = &self.role else { return };
         for peer in &leader.peers {

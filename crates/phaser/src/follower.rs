@@ -199,6 +199,9 @@ impl<C: Conduct> Phaser<C> {
             self.drop_message(Dropped::OutdatedBegin, out);
             return self.answer_differs(now, from, Instant::ZERO, out);
         }
+        if self.given {
+            return self.drop_message(Dropped::OutdatedBegin, out); // on disk it is all that what absorbed it has
+        }
         if self.may_owe_fork() && !C::breaks(Breach::ParentErasedBeforeFork) {
             return self.drop_message(Dropped::OutdatedBegin, out); // a child must be made of what is here first
         }

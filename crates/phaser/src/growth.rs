@@ -83,9 +83,16 @@ impl Leader {
 }
 
 impl<C: Conduct> Phaser<C> {
+    /// No seat from a Split's commit until its child is seen registered; and none in a bucket that is being merged, which takes a moment, and
+    /// in which a seat would have to wait for the other one's. Unless nothing goes on without it.
+    fn grows_later(&self) -> bool {
+        let in_sync = self.known.as_ref().is_some_and(|view| view.government.in_sync());
+        self.has_untold_split() || (self.is_bound() && in_sync)
+    }
+
     pub(crate) fn try_seat(&mut self, now: Instant, out: &mut Outbox) {
         let nonce = self.nonce + 1;
-        let untold = self.has_untold_split();
+        let waits = self.grows_later();
         let (me, stall, retry) = (self.me, self.config.stall, self.config.retry);
         let retry_after = self.config.retry_after();
         let Role::Leading(leader) = &mut self.role else { return };
@@ -94,7 +101,7 @@ impl<C: Conduct> Phaser<C> {
         }
         match leader.growth {
             Growth::None => {
-                if untold {
+                if waits {
                     return;
                 }
                 if let Some(candidate) = leader.near_candidate::<C>(self.commit, &self.config, now) {
@@ -106,7 +113,7 @@ impl<C: Conduct> Phaser<C> {
             Growth::Asking { candidate, nonce, asked_at } => {
                 // The same question again: any answer to it was begun after it was first asked.
                 let answers = |p: &Peer| p.member == candidate && now.since(p.heard) < stall;
-                if untold || !leader.peers.iter().any(answers) {
+                if waits || !leader.peers.iter().any(answers) {
                     leader.growth = Growth::None;
                 } else if now.since(asked_at) >= retry * 5 {
                     leader.growth = Growth::Asking { candidate, nonce, asked_at: now };
@@ -116,7 +123,7 @@ impl<C: Conduct> Phaser<C> {
             Growth::Joint { candidate, level, since } => {
                 let Some(peer) = leader.peers.iter().find(|p| p.member == candidate) else { return };
                 let applied = peer.progress.applied >= level || C::breaks(Breach::SeatOneEntryShort);
-                if untold || now.since(since) > stall {
+                if waits || now.since(since) > stall {
                     leader.growth = Growth::None; // nothing was proposed yet: nobody can accept it
                     leader.delay_seat(candidate, now, &self.config);
                     self.try_commit(now, out);
@@ -146,14 +153,14 @@ impl<C: Conduct> Phaser<C> {
 
     /// The fresh read shows our own term: growth may start.
     pub(crate) fn on_growth_told(&mut self, now: Instant, told: u64, out: &mut Outbox) {
-        let untold = self.has_untold_split();
+        let waits = self.grows_later();
         let Role::Leading(leader) = &mut self.role else { return };
         if let Growth::Asking { candidate, nonce, .. } = leader.growth
             && nonce == told
         {
             let peer = leader.peers.iter().find(|p| p.member == candidate);
             let near = peer.is_some_and(|p| leader.is_near::<C>(p, self.commit, &self.config, now));
-            if untold || !near {
+            if waits || !near {
                 leader.growth = Growth::None; // the answer was slow, and things are no longer as they were
                 return;
             }

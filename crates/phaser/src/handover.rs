@@ -50,10 +50,11 @@ impl HandOver {
 impl<C: Conduct> Phaser<C> {
     pub(crate) fn on_hand_over(&mut self, now: Instant, to: NodeId, out: &mut Outbox) {
         let nonce = self.nonce + 1;
+        let is_bound = self.is_bound();
         let Role::Leading(leader) = &mut self.role else { return };
         // Below the minimum nothing commits (R8): neither what is to drain, nor the successor's Reign. And whoever asks again and
         // again must not keep the bucket from seating whom it needs.
-        if !leader.government.in_sync() {
+        if is_bound || !leader.government.in_sync() {
             return;
         }
         let Some(to) = leader.government.secondaries.iter().copied().find(|m| m.node == to) else { return };

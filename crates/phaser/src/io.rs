@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::durable::{Image, Record};
 use crate::log::Entry;
+use crate::merge::Frozen;
 use crate::message::{Envelope, Message};
 
 /// A request's name, given and understood by the driver.
@@ -28,6 +29,19 @@ pub struct View {
     pub government: Government,
     /// Children of this bucket that the blueprint knows, with the position of the Split that made them.
     pub children: Vec<(BucketId, Position)>,
+    /// With which bucket it is being merged.
+    pub bond: Option<Bond>,
+    /// Buckets that the blueprint knows to be part of this one, with the position of the Absorb.
+    pub absorbed: Vec<(BucketId, Position)>,
+}
+
+/// Bound buckets have the same members and the same primary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bond {
+    /// It is to absorb that one.
+    Absorbs { other: BucketId },
+    /// It is to be absorbed by that one.
+    Fades { into: BucketId },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -64,6 +78,17 @@ pub enum Input {
     /// The child of a fork exists durably, here or by right elsewhere.
     Forked {
         child: BucketId,
+    },
+    /// A committed Absorb names that Freeze of this log.
+    Named {
+        at: Position,
+    },
+    /// Its tables were taken over by the bucket that absorbed it.
+    Given,
+    /// The answer to `SeekFrozen`, or news: how the replica of that bucket on this node ended, unless there is none, or it has not.
+    Met {
+        bucket: BucketId,
+        frozen: Option<Frozen>,
     },
     /// The bucket is no more: stop, and answer whoever waits.
     Retire,
@@ -133,6 +158,25 @@ pub enum Output {
     },
     /// These slots are the child's now: fork their tables, and the replica unless there is one.
     Fork(Fork),
+    /// It has come to its end, and says so to the replica of that bucket on this node.
+    Frozen {
+        into: BucketId,
+    },
+    /// Has the replica of that bucket on this node come to its end? `at`: a committed Absorb names that Freeze.
+    SeekFrozen {
+        bucket: BucketId,
+        at: Option<Position>,
+    },
+    /// Take the tables of these slots over from the frozen replica of that bucket on this node.
+    Absorb {
+        from: BucketId,
+        slots: SlotSet,
+    },
+    /// Tell the blueprint of a committed Absorb.
+    Merge {
+        absorbed: BucketId,
+        at: Position,
+    },
     /// Forget these tables.
     Discard {
         slots: SlotSet,

@@ -28,6 +28,8 @@ pub(crate) struct Leader {
     pub(crate) succession: Option<Government>,
     /// Slots of a Split that is appended and not yet committed: writes to them wait.
     pub(crate) parting: SlotSet,
+    /// Its log ends with a Freeze, committed or not: all writes wait, until they can go elsewhere.
+    pub(crate) freezing: bool,
     pub(crate) tickets: VecDeque<(Index, Ticket)>,
     /// While there are heirs, reads are good until then (R9); and the question under way: when it was first sent, and last.
     pub(crate) confirmed: Instant,
@@ -57,6 +59,7 @@ impl Leader {
             hand_over: HandOver::None,
             succession: None,
             parting,
+            freezing: false,
             tickets: VecDeque::new(),
             confirmed: Instant::ZERO,
             confirming: None,
@@ -188,7 +191,7 @@ impl<C: Conduct> Phaser<C> {
                 }
             };
         };
-        if !self.owned.contains(waiting.slot) {
+        if self.given || !self.owned.contains(waiting.slot) {
             return out.push(Output::Forward { ticket: waiting.ticket });
         }
         match waiting.what {
@@ -211,7 +214,7 @@ impl<C: Conduct> Phaser<C> {
         let Role::Leading(leader) = &self.role else { return false };
         let paused = leader.hand_over.pauses::<C>();
         let room = leader.tickets.len() < self.config.uncommitted;
-        leader.serving && !paused && room && !leader.parting.contains(slot)
+        leader.serving && !paused && room && !leader.freezing && !leader.parting.contains(slot)
     }
 
     fn on_read(&mut self, now: Instant, waiting: Waiting, out: &mut Outbox) {
@@ -230,7 +233,8 @@ impl<C: Conduct> Phaser<C> {
         if C::breaks(Breach::LeaseCheckedBeforeRead) && leader.leased_before {
             good_until = Instant::NEVER;
         }
-        (leader.serving && good_until > now).then(|| Served { clock: self.clock.read(now), good_until })
+        (leader.serving && self.frozen.is_none() && good_until > now)
+            .then(|| Served { clock: self.clock.read(now), good_until })
     }
 
     /// A read that need not wait, without a ticket: what `Serve` would say at once, were it an `Input::Read`. Most of them are such.
@@ -386,7 +390,7 @@ impl<C: Conduct> Phaser<C> {
     /// not here, which can only be where every member lost the end of its log (R10, level `memory`).
     fn on_differs(&mut self, from: Member, last: Position, known: Position, progress: Progress, sent: Instant) {
         let base = self.log.base();
-        let commit = self.log.position(self.commit).expect("commit is in the log");
+        let commit = self.new_beginning();
         let Role::Leading(leader) = &mut self.role else { unreachable!("only a primary is answered") };
         let is_joint = leader.growth.joint() == Some(from);
         let Some(peer) = leader.peer(from) else { return };
@@ -468,18 +472,29 @@ impl<C: Conduct> Phaser<C> {
         }
         self.commit = upto;
         self.apply(now, out);
+        self.after_apply(now, out);
+    }
+
+    /// What follows from whatever was just applied. An Absorb may have kept the rest waiting: then so does this.
+    pub(crate) fn after_apply(&mut self, now: Instant, out: &mut Outbox) {
+        let Role::Leading(leader) = &self.role else { return };
+        if self.applied < leader.reign {
+            return;
+        }
         self.begin_serving(out);
         self.try_propose_hand_over(now, out);
+        self.tell_merges(out);
+        self.try_merge(now, out);
         self.serve_backlog(now, out);
     }
 
-    /// While growth is pending the commit index does not pass a Split.
+    /// While growth is pending the commit index does not pass a Split, nor an Absorb: who joins must have what that brings, too.
     fn before_split(&self, upto: Index) -> Index {
         if upto <= self.commit {
             return upto;
         }
         let tail = self.log.from(self.commit.next(), (upto.0 - self.commit.0) as usize);
-        let split = tail.iter().find(|e| matches!(e.payload, Payload::Split { .. }));
+        let split = tail.iter().find(|e| matches!(e.payload, Payload::Split { .. } | Payload::Absorb { .. }));
         split.map_or(upto, |e| e.at.index.prev())
     }
 
@@ -578,6 +593,8 @@ impl<C: Conduct> Phaser<C> {
             out.send(self.me, peer.member, Message::Beacon { term: leader.term, commit, sent: now });
         }
         self.tell_splits(out);
+        self.tell_merges(out);
+        self.try_merge(now, out);
         self.on_fill_tick(now, out);
         self.on_hand_over_tick(now, out);
         self.try_seat(now, out); // after what fell back, before it is ordered again

@@ -1,4 +1,4 @@
-//! How one bucket's members agree: prepare, commit, lease, usurp, hand over, seat, split.
+//! How one bucket's members agree: prepare, commit, lease, usurp, hand over, seat, split, merge.
 #![no_std]
 
 extern crate alloc;
@@ -17,6 +17,7 @@ mod io;
 mod leader;
 mod lease;
 mod log;
+mod merge;
 mod message;
 mod peer;
 mod phaser;
@@ -27,8 +28,9 @@ mod standing;
 pub use clock::DataClock;
 pub use config::Config;
 pub use durable::{Durable, Image, Record};
-pub use io::{Dropped, Event, Fork, Input, Outbox, Output, Refusal, Served, StoreId, Ticket, View, WriteId};
+pub use io::{Bond, Dropped, Event, Fork, Input, Outbox, Output, Refusal, Served, StoreId, Ticket, View, WriteId};
 pub use log::{Entry, Log, Payload};
+pub use merge::Frozen;
 pub use message::{Envelope, Message, Progress};
 pub use phaser::{Founding, Phaser, Status};
 pub use standing::{Following, Growing, HandingOver, Leading, Parting, Standing};

@@ -24,14 +24,26 @@ pub enum Payload {
     Command { slot: Slot, body: Bytes },
     /// From here on these slots are the child's.
     Split { child: BucketId, slots: SlotSet },
+    /// Nothing but Reigns follows: this bucket becomes part of that one.
+    Freeze { into: BucketId },
+    /// From here on the slots of that bucket, as they stand at its Freeze, are this one's.
+    Absorb { from: BucketId, freeze: Position, slots: SlotSet },
 }
 
 impl Payload {
+    /// The blueprint, or another bucket, will count on it: at level `memory` it is not safe before it is on disk.
+    pub fn is_counted_on(&self) -> bool {
+        match self {
+            Self::Split { .. } | Self::Freeze { .. } | Self::Absorb { .. } => true,
+            Self::Reign | Self::Command { .. } => false,
+        }
+    }
+
     /// What it weighs in a frame; all but commands are small.
     fn len(&self) -> usize {
         match self {
             Self::Command { body, .. } => body.len(),
-            Self::Reign | Self::Split { .. } => 0,
+            Self::Reign | Self::Split { .. } | Self::Freeze { .. } | Self::Absorb { .. } => 0,
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::io::{Dropped, Event, Input, Outbox, Output, Refusal, Ticket, View, Wr
 use crate::leader::Leader;
 use crate::lease::Grants;
 use crate::log::{Entry, Log, Payload};
+use crate::merge::{Frozen, Joined};
 use crate::message::{Envelope, Message, Progress};
 
 /// How much more of a log is kept while somebody is being brought level.
@@ -50,10 +51,19 @@ pub struct Phaser<C> {
     pub(crate) as_of: SlotMap<Index>,
     /// Slots whose image is taken but not yet safe.
     pub(crate) unsaved: SlotSet,
-    dirty: Dirty,
+    pub(crate) dirty: Dirty,
     checkpointed: Index,
     /// Splits that were applied and of which someone must still hear.
     pub(crate) splits: Vec<Parted>,
+    /// Absorbs that were applied and are still in the log.
+    pub(crate) joined: Vec<Joined>,
+    pub(crate) absorptions: u64,
+    /// Its Freeze, once applied, and the clock of that. It is never cut off: nothing is saved after it.
+    pub(crate) frozen: Option<(Position, u64)>,
+    /// Its tables were taken over.
+    pub(crate) given: bool,
+    /// Only within the step that says so: what there is to absorb.
+    pub(crate) meeting: Option<(BucketId, Option<Frozen>)>,
     pub(crate) disk: Disk,
     pub(crate) grants: Grants,
     pub(crate) clock: DataClock,
@@ -200,6 +210,11 @@ impl<C: Conduct> Phaser<C> {
             dirty: Dirty::default(),
             checkpointed: base,
             splits: Vec::new(),
+            joined: Vec::new(),
+            absorptions: 0,
+            frozen: None,
+            given: false,
+            meeting: None,
             disk: Disk::new(log.last().index),
             grants,
             clock: DataClock::new(log.clock(), now),
@@ -228,6 +243,9 @@ impl<C: Conduct> Phaser<C> {
             Input::HandOver { to } => self.on_hand_over(now, to, out),
             Input::Split { child, slots } => self.on_split(now, child, slots, out),
             Input::Forked { child } => self.on_forked(child, out),
+            Input::Named { at } => self.on_named(now, at, out),
+            Input::Given => self.on_given(out),
+            Input::Met { bucket, frozen } => self.on_met(now, bucket, frozen, out),
             Input::Retire => self.step_down(now, out),
             Input::ImageSent { to, slots, bytes } => self.on_image_sent(now, to, &slots, bytes),
             Input::Written { upto } => self.on_written(now, upto, out),
@@ -381,7 +399,7 @@ impl<C: Conduct> Phaser<C> {
     /// Reads are good until then, if this replica serves any.
     pub fn reads_until(&self) -> Option<Instant> {
         match &self.role {
-            Role::Leading(leader) if leader.serving => Some(leader.read_until::<C>()),
+            Role::Leading(leader) if leader.serving && self.frozen.is_none() => Some(leader.read_until::<C>()),
             Role::Leading(_) | Role::Following | Role::Restarted { .. } | Role::Ascending { .. } => None,
         }
     }
@@ -513,6 +531,9 @@ impl<C: Conduct> Phaser<C> {
     pub(crate) fn apply(&mut self, now: Instant, out: &mut Outbox) {
         while self.applied < self.commit {
             let entry = self.log.get(self.applied.next()).expect("what is committed is in the log").clone();
+            if matches!(entry.payload, Payload::Absorb { .. }) && !self.apply_absorb(&entry, out) {
+                return;
+            }
             self.applied = entry.at.index;
             let ticket = self.take_ticket(entry.at.index);
             match entry.payload {
@@ -522,6 +543,8 @@ impl<C: Conduct> Phaser<C> {
                     let slots = slots.clone();
                     self.apply_split(now, child, slots, &entry, out);
                 }
+                Payload::Freeze { into } => self.apply_freeze(&entry, into, out),
+                Payload::Absorb { .. } => {} // before it counts as applied
             }
         }
     }
@@ -555,6 +578,8 @@ impl<C: Conduct> Phaser<C> {
         self.unsaved = SlotSet::empty();
         self.dirty.clear();
         self.splits.clear();
+        self.joined.clear();
+        self.frozen = None;
         self.log = Log::new(base, clock);
         self.commit = base.index;
         self.applied = base.index;
@@ -568,13 +593,18 @@ impl<C: Conduct> Phaser<C> {
     }
 
     fn is_checkpoint_due(&self) -> bool {
-        self.applied.0 - self.checkpointed.0 >= self.config.checkpoint_every
+        self.applied.0 - self.checkpointed.0 >= self.config.checkpoint_every || self.owes_cut()
+    }
+
+    /// A frozen replica is kept until what was absorbed is saved here: that is not to wait for more writes.
+    fn owes_cut(&self) -> bool {
+        !self.joined.is_empty() && !self.disk.is_saving() && !self.keeps_log(self.applied)
     }
 
     /// Committed state only; slots that changed only.
     fn try_checkpoint(&mut self, out: &mut Outbox) {
         let ahead = self.as_of.values().any(|as_of| *as_of > self.applied);
-        if !self.is_checkpoint_due() || ahead || self.disk.is_saving() || !self.is_whole() {
+        if self.frozen.is_some() || !self.is_checkpoint_due() || ahead || self.disk.is_saving() || !self.is_whole() {
             return;
         }
         let replaced = self.dirty.take();
@@ -586,7 +616,8 @@ impl<C: Conduct> Phaser<C> {
     fn on_saved(&mut self, save: Save) {
         match save {
             Save::Checkpoint(as_of) => {
-                self.as_of.set(&self.owned, as_of);
+                // What was absorbed since may be missing here.
+                self.as_of.set(&self.owned.intersection(&self.as_of.keys()), as_of);
                 self.cut(as_of);
             }
             Save::Taken { slots, .. } if slots.is_empty() => {}
@@ -604,27 +635,38 @@ impl<C: Conduct> Phaser<C> {
     /// up to somewhere before the split would leave their tables older than the log: a child forked from that after a
     /// restart lacks what lies between.)
     fn cut(&mut self, as_of: Index) {
-        // A split that was applied since the checkpoint was taken is no matter: its slots are in it.
-        let taken = || self.splits.iter().filter(|s| s.at.index <= as_of);
-        if taken().any(|s| !s.registered || !s.forked) {
+        if self.keeps_log(as_of) {
             return;
         }
+        let taken = self.splits.iter().map(|s| s.at.index).filter(|at| *at <= as_of);
         let kept = Index(as_of.0.saturating_sub(self.config.keep_entries)).min(self.needed_by_peers(as_of));
-        let upto = taken().map(|s| s.at.index).fold(kept, Index::max);
+        // The checkpoint has what was absorbed: the log is not to ask for it again.
+        let upto = taken.chain(self.joined_upto(as_of)).fold(kept, Index::max);
         if upto <= self.log.base().index || upto > self.applied {
             return;
         }
         for entry in self.log.from(self.log.base().index.next(), (upto.0 - self.log.base().index.0) as usize) {
-            if let Payload::Split { slots, .. } = &entry.payload {
-                self.owned_at_base = self.owned_at_base.difference(slots);
+            match &entry.payload {
+                Payload::Split { slots, .. } => self.owned_at_base = self.owned_at_base.difference(slots),
+                Payload::Absorb { slots, .. } => self.owned_at_base = self.owned_at_base.union(slots),
+                Payload::Reign | Payload::Command { .. } | Payload::Freeze { .. } => {}
             }
         }
         let base = self.log.position(upto).expect("at most what is applied");
         let clock = self.log.get(upto).expect("above the old base").clock;
         self.log.cut(base);
         self.proven = self.proven.max(base.index);
-        self.splits.retain(|s| s.at.index > base.index);
-        self.disk.push(Record::Cut { base, clock, owned: self.owned_at_base.clone() });
+        self.splits.retain(|s| s.at.index > base.index || C::breaks(Breach::RegisterAfterMerge));
+        self.joined.retain(|j| j.at.index > base.index);
+        self.disk.cut = self.disk.push(Record::Cut { base, clock, owned: self.owned_at_base.clone() });
+    }
+
+    /// Is there something before that in the log of which somebody must still hear? What was applied since a checkpoint was taken is no
+    /// matter: a split's slots are in it, and what was absorbed is not asked of it.
+    fn keeps_log(&self, as_of: Index) -> bool {
+        let split = |s: &Parted| s.at.index <= as_of && (!s.registered || !s.forked);
+        let joined = |j: &Joined| j.at.index <= as_of && !j.told;
+        self.splits.iter().any(split) || self.joined.iter().any(joined)
     }
 
     /// Up to where whoever this primary fills and streams to still needs the log: to cut it off would make them begin anew. Within

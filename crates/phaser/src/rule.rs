@@ -31,6 +31,10 @@ impl<C: Conduct> Phaser<C> {
             let known = self.known.as_ref().expect("just set");
             parted.registered |= known.children.iter().any(|(child, _)| *child == parted.child);
         }
+        for joined in &mut self.joined {
+            let known = self.known.as_ref().expect("just set");
+            joined.told |= known.absorbed.contains(&(joined.bucket, joined.at));
+        }
         self.take_registered(now, out);
         if before.as_ref().is_none_or(|b| government.term > b.government.term) {
             self.on_government(now, before.map(|b| b.government).as_ref(), &government, out);
@@ -130,7 +134,9 @@ impl<C: Conduct> Phaser<C> {
         let reign = self.append_own(now, term, Payload::Reign);
         out.event(Event::Reigned { term, at: reign });
         let parting = self.owned.difference(&self.owned_at_end());
-        self.role = Role::Leading(Leader::new(government, reign, parting, now, &self.config));
+        let mut leader = Leader::new(government, reign, parting, now, &self.config);
+        leader.freezing = self.log_has_freeze();
+        self.role = Role::Leading(leader);
         if C::breaks(Breach::ServesBeforeReign) {
             self.begin_serving(out);
         }
@@ -161,6 +167,7 @@ impl<C: Conduct> Phaser<C> {
         }
         let government = leader.succession.take().expect("just looked");
         leader.adopt::<C>(government, self.log.last().index, now, &self.config);
+        self.try_merge(now, out);
         self.serve_backlog(now, out);
         self.try_commit(now, out);
     }

@@ -8,9 +8,9 @@ use crate::phaser::{Parted, Phaser, Role};
 
 impl<C: Conduct> Phaser<C> {
     pub(crate) fn on_split(&mut self, now: Instant, child: BucketId, slots: SlotSet, out: &mut Outbox) {
-        let mine = self.owned_at_end();
+        let (mine, is_bound) = (self.owned_at_end(), self.is_bound());
         let Role::Leading(leader) = &mut self.role else { return };
-        if !leader.takes_writes() || slots.is_empty() || slots == mine || !slots.is_subset(&mine) {
+        if !leader.takes_writes() || is_bound || slots.is_empty() || slots == mine || !slots.is_subset(&mine) {
             return;
         }
         let again = |e: &Entry| matches!(e.payload, Payload::Split { child: c, .. } if c == child);
@@ -30,8 +30,10 @@ impl<C: Conduct> Phaser<C> {
         let mut owned = self.owned.clone();
         if self.log.last().index > self.applied {
             for entry in self.log.from(self.applied.next(), usize::MAX >> 1) {
-                if let Payload::Split { slots, .. } = &entry.payload {
-                    owned = owned.difference(slots);
+                match &entry.payload {
+                    Payload::Split { slots, .. } => owned = owned.difference(slots),
+                    Payload::Absorb { slots, .. } => owned = owned.union(slots),
+                    Payload::Reign | Payload::Command { .. } | Payload::Freeze { .. } => {}
                 }
             }
         }
@@ -66,7 +68,8 @@ impl<C: Conduct> Phaser<C> {
     /// memory all members may lose the Split itself, and then nobody could make what the blueprint counts on.
     pub(crate) fn tell_splits(&mut self, out: &mut Outbox) {
         let Role::Leading(leader) = &self.role else { return };
-        for parted in self.splits.iter().filter(|p| !p.registered && p.forked) {
+        let untold = |p: &&Parted| (!p.registered || C::breaks(Breach::RegisterAfterMerge)) && p.forked;
+        for parted in self.splits.iter().filter(untold) {
             if C::breaks(Breach::SplitForgottenBySuccessor) && parted.at.term < leader.government.since {
                 continue;
             }
@@ -81,16 +84,17 @@ impl<C: Conduct> Phaser<C> {
         self.tell_splits(out);
     }
 
-    /// A Split that the blueprint shows registered was committed, whoever holds it: promise the parent's term in that
+    /// A Split that the blueprint shows registered, or an Absorb that it knows of, was committed, whoever holds it: promise the parent's term in that
     /// blueprint, durably, and then take the entry as committed.
     pub(crate) fn take_registered(&mut self, now: Instant, out: &mut Outbox) {
         let Some(view) = &self.known else { return };
-        if self.log.last().index == self.commit || view.children.is_empty() {
+        if self.log.last().index == self.commit || view.children.is_empty() && view.absorbed.is_empty() {
             return;
         }
         let registered = |e: &Entry| match e.payload {
             Payload::Split { child, .. } => view.children.contains(&(child, e.at)),
-            Payload::Reign | Payload::Command { .. } => false,
+            Payload::Absorb { from, .. } => view.absorbed.contains(&(from, e.at)),
+            Payload::Reign | Payload::Command { .. } | Payload::Freeze { .. } => false,
         };
         let tail = self.log.from(self.commit.next(), usize::MAX >> 1);
         let Some(index) = tail.iter().rev().find(|e| registered(e)).map(|e| e.at.index) else { return };
@@ -130,7 +134,7 @@ impl<C: Conduct> Phaser<C> {
         let tail = self.log.iter().rev().take_while(|e| e.at.index > self.applied);
         tail.filter_map(|e| match e.payload {
             Payload::Split { child, .. } => Some((child, e.at)),
-            Payload::Reign | Payload::Command { .. } => None,
+            Payload::Reign | Payload::Command { .. } | Payload::Freeze { .. } | Payload::Absorb { .. } => None,
         })
     }
 }

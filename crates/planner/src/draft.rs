@@ -25,6 +25,7 @@ pub fn plan(blueprint: &Blueprint, facts: &Facts, limits: Limits, wish: &Wish) -
         Wish::MoveReplica { bucket, from, to } => draft.move_replica(*bucket, *from, *to),
         Wish::MigrateSlots { keyspace, slots, to } => draft.migrate_slots(*keyspace, slots, *to),
         Wish::SplitBucket { bucket, slots } => draft.split_bucket(*bucket, slots.as_ref()),
+        Wish::MergeBuckets { bucket, into } => draft.merge_buckets(*bucket, *into),
         Wish::DoubleBuckets { keyspace } => draft.double_buckets(*keyspace),
         Wish::SetReplicas { keyspace, replicas } => draft.set_replicas(*keyspace, *replicas),
     };
@@ -101,6 +102,7 @@ impl Draft<'_> {
         match piece.fixed {
             None => return true,
             Some(Fixed::Busy(by)) => self.object(Objection::BucketBusy { by, buckets }),
+            Some(Fixed::Merging(with)) => self.object(Objection::Merging { with, buckets }),
             Some(Fixed::PrimaryDeparted(node)) => self.object(Objection::PrimaryDeparted { node, buckets }),
         }
         false

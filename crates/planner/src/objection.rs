@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use blueprint::{BucketId, KeyspaceId, NodeId, OperationId, SlotSet};
+use blueprint::{BucketId, KeyspaceId, NodeId, OperationId, SlotSet, Unlike};
 
 use crate::words::size;
 
@@ -52,6 +52,10 @@ pub enum Objection {
          plan again then"
     )]
     PrimaryDeparted { node: NodeId, buckets: Buckets },
+    #[error("{buckets} and {with} are being merged: nothing else can be done with them. Wait for that to end")]
+    Merging { with: BucketId, buckets: Buckets },
+    #[error("{bucket} and {into} cannot be merged: {why}. Choose two that were split from each other")]
+    CannotMerge { bucket: BucketId, into: BucketId, why: Unlike },
     #[error("{node} already has a part in {buckets}: two copies on one node are one. Choose another node")]
     AlreadyMember { node: NodeId, buckets: Buckets },
     #[error("{node} has no part in {buckets}. Look at who has, or give it one first (move-replica)")]
@@ -155,6 +159,7 @@ impl Objection {
             Self::BelowMinimum { buckets, .. }
             | Self::BucketBusy { buckets, .. }
             | Self::PrimaryDeparted { buckets, .. }
+            | Self::Merging { buckets, .. }
             | Self::AlreadyMember { buckets, .. }
             | Self::NotAMember { buckets, .. }
             | Self::WrongZone { buckets, .. }
@@ -171,6 +176,7 @@ impl Objection {
             | Self::NoReplicas
             | Self::TooFewNodes { .. }
             | Self::UnknownBucket(_)
+            | Self::CannotMerge { .. }
             | Self::NoSlots
             | Self::SlotsNotCovered { .. }
             | Self::AllSlots { .. }

@@ -38,6 +38,7 @@ pub struct Summary {
     pub bytes: u64,
     pub hand_overs: usize,
     pub splits: usize,
+    pub merges: usize,
     /// How many members a bucket of that keyspace has at the worst moment, among those that something is done to.
     pub fewest_members: BTreeMap<KeyspaceId, usize>,
 }

@@ -44,6 +44,11 @@ pub(crate) fn schedule(sketch: &Sketch, based_on: Epoch, limits: Limits, purpose
         open.push_back(Visit { open: Vec::new(), close, ..visit });
     }
     open.into_iter().for_each(|visit| timetable.extend(visit.close));
+    for (bucket, into) in &sketch.merges {
+        let (bucket, into) = (sketch.buckets[*bucket].id, sketch.buckets[*into].id);
+        timetable.begin(1);
+        timetable.add(Step::Merge { bucket, into }, "asked for".into(), 0);
+    }
 
     let is_empty = timetable.steps.is_empty() && purpose.set_replicas.is_none();
     let (steps, cuts) = timetable.end();
@@ -55,7 +60,9 @@ fn summarize(sketch: &Sketch, visits: &[Visit]) -> Summary {
     let children: BTreeSet<BucketAt> = sketch.splits.iter().map(|cut| cut.child).collect();
     let mut touched: BTreeSet<BucketAt> = sketch.splits.iter().map(|cut| cut.parent).collect();
     touched.extend(visits.iter().map(|visit| visit.bucket));
-    let mut summary = Summary { splits: sketch.splits.len(), ..Summary::default() };
+    touched.extend(sketch.merges.iter().map(|(bucket, _)| *bucket));
+    let merges = sketch.merges.len();
+    let mut summary = Summary { merges, splits: sketch.splits.len(), ..Summary::default() };
     for bucket in touched {
         let piece = &sketch.buckets[bucket];
         summary.buckets += usize::from(!children.contains(&bucket));
@@ -70,7 +77,7 @@ fn summarize(sketch: &Sketch, visits: &[Visit]) -> Summary {
         match planned.step {
             Step::Enlist { .. } => summary.copies += 1,
             Step::HandOver { .. } => summary.hand_overs += 1,
-            Step::AwaitSeated { .. } | Step::Dismiss { .. } | Step::Split { .. } => {}
+            Step::AwaitSeated { .. } | Step::Dismiss { .. } | Step::Split { .. } | Step::Merge { .. } => {}
         }
     }
     summary

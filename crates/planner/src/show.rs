@@ -45,6 +45,9 @@ impl fmt::Display for Summary {
             write!(f, " ({})", size(self.bytes))?;
         }
         write!(f, ", {hand_overs}, {}", count(self.splits, "split", "splits"))?;
+        if self.merges > 0 {
+            write!(f, ", {}", count(self.merges, "merge", "merges"))?;
+        }
         for (keyspace, fewest) in &self.fewest_members {
             write!(f, "; {keyspace} never below {}", count(*fewest, "member", "members"))?;
         }
@@ -67,6 +70,7 @@ impl Row {
             Step::AwaitSeated { node, .. } => ("await seated", node.to_string()),
             Step::HandOver { to, .. } => ("hand over to", to.to_string()),
             Step::Dismiss { node, .. } => ("dismiss", node.to_string()),
+            Step::Merge { into, .. } => ("merge into", into.to_string()),
             Step::Split { child, slots, .. } => ("split off", format!("{child} with {}", Brief(slots))),
         };
         let bytes = if planned.bytes > 0 { size(planned.bytes) } else { String::new() };

@@ -27,6 +27,8 @@ pub(crate) struct Sketch {
     pub(crate) buckets: Vec<Piece>,
     /// Those that come before everything else, in this order.
     pub(crate) splits: Vec<Cut>,
+    /// Those that come after everything else: the first becomes part of the second.
+    pub(crate) merges: Vec<(BucketAt, BucketAt)>,
     /// Their names; what a site has is the place in here.
     pub(crate) zones: Vec<String>,
     /// The first id that is not issued yet.
@@ -81,6 +83,8 @@ pub(crate) enum Fixed {
     /// It is drawn as the operation will leave it.
     Busy(OperationId),
     PrimaryDeparted(NodeId),
+    /// It and that one are about to be one, whoever asked for it.
+    Merging(BucketId),
 }
 
 #[derive(Debug)]
@@ -107,7 +111,14 @@ impl Sketch {
             free: facts.free.get(&node.id).copied(),
         };
         let nodes = blueprint.nodes.values().map(site).collect();
-        let mut sketch = Self { nodes, buckets: Vec::new(), splits: Vec::new(), zones, free: blueprint.next_bucket };
+        let mut sketch = Self {
+            nodes,
+            buckets: Vec::new(),
+            splits: Vec::new(),
+            merges: Vec::new(),
+            zones,
+            free: blueprint.next_bucket,
+        };
         let busy = busy(blueprint);
         for bucket in blueprint.buckets.values() {
             sketch.draw(blueprint, facts, bucket, busy.get(&bucket.id).copied());
@@ -126,6 +137,7 @@ impl Sketch {
         let departed = self.nodes[leader].state == SiteState::Departed;
         let fixed = match busy {
             Some(by) => Some(Fixed::Busy(by)),
+            None if bucket.bond.is_some() => bucket.bond.and_then(|bond| bond.partner()).map(Fixed::Merging),
             None => departed.then_some(Fixed::PrimaryDeparted(government.primary.node)),
         };
         let mut piece = Piece {
@@ -161,7 +173,7 @@ impl Sketch {
             Step::Enlist { .. } if !piece.copies.contains(&node) => piece.copies.push(node),
             Step::Dismiss { .. } => piece.copies.retain(|n| *n != node),
             Step::HandOver { .. } => piece.leader = node,
-            Step::Enlist { .. } | Step::AwaitSeated { .. } | Step::Split { .. } => {}
+            Step::Enlist { .. } | Step::AwaitSeated { .. } | Step::Split { .. } | Step::Merge { .. } => {}
         }
     }
 

@@ -24,6 +24,8 @@ pub enum Wish {
     MigrateSlots { keyspace: KeyspaceId, slots: SlotSet, to: NodeId },
     /// A new bucket gets these slots, or else the upper half.
     SplitBucket { bucket: BucketId, slots: Option<SlotSet> },
+    /// `into` takes over all that the bucket has. Where their copies differ, those of the bucket move first.
+    MergeBuckets { bucket: BucketId, into: BucketId },
     /// Each bucket of the keyspace is split in half.
     DoubleBuckets { keyspace: KeyspaceId },
     /// Each bucket of the keyspace gets so many members.

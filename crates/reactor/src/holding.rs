@@ -29,6 +29,12 @@ pub struct Holding {
     pub heard: Instant,
     /// Splits in its log of which somebody must still hear, applied or not.
     pub splits: Vec<Parting>,
+    /// The bucket that absorbs this one, and has not saved on this node what it took over.
+    pub owed_to: Option<BucketId>,
+    /// Its last entry is committed: it is to be absorbed.
+    pub frozen: bool,
+    /// The bucket that it is to absorb next, and that has not come to its end on this node.
+    pub awaits: Option<BucketId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,6 +143,9 @@ impl Holding {
             missing,
             heard: now,
             splits: Vec::new(),
+            owed_to: None,
+            frozen: false,
+            awaits: None,
         }
     }
 

@@ -44,6 +44,8 @@ pub(crate) fn proposal(command: &Command) -> String {
             list(parts.iter().map(|p| format!("{} in {}", self::change(&p.change), p.bucket)))
         }
         Command::AdvanceOperation { id, from_step } => format!("step {from_step} of {id} as done with"),
+        Command::Bind { absorbed, into, .. } => format!("{absorbed} and {into} as bound"),
+        Command::Merge { absorbed, into, at } => format!("{absorbed}, absorbed by {into} at {at}"),
         Command::AddNode { .. }
         | Command::RemoveNode { .. }
         | Command::CreateKeyspace { .. }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use blueprint::{
-    BucketId, Change, Command, Durability, Epoch, Fate, Government, Incarnation, Index, Instant, Kind, Member, NodeId,
-    NodeState, Position, Rule, Term,
+    Bond, BucketId, Change, Command, Durability, Epoch, Fate, Government, Incarnation, Index, Instant, Kind, Member,
+    NodeId, NodeState, Position, Rule, Term,
 };
 use proptest::prelude::*;
 use reactor::{Deed, Growth, HandOver, Holding, Parting, Reaction, Role};
@@ -105,6 +105,19 @@ fn random_command(blueprint: &blueprint::Blueprint, dice: &mut Dice) -> Command 
             let slots = blueprint.buckets.get(&parent).map(|b| b.slots.split_half().1).unwrap_or_default();
             return Command::Register { parent, child, slots, at: Position::new(1, 5) };
         }
+        7..=9 => {
+            let alike = |other: &BucketId| *other != bucket && blueprint.unlike(bucket, *other).is_none();
+            let term = |id: BucketId| blueprint.government(id).map_or(Term(1), |g| g.term);
+            let mates: Vec<BucketId> = buckets.iter().copied().filter(alike).collect();
+            if let Some(into) = dice.pick(&mates) {
+                return Command::Bind { absorbed: bucket, into, replaces: (term(bucket), term(into)) };
+            }
+        }
+        10 => {
+            if let Some(Bond::Fades { into, .. }) = blueprint.buckets[&bucket].bond {
+                return Command::Merge { absorbed: bucket, into, at: Position::new(1, 5) };
+            }
+        }
         6 if dice.one_in(4) => return Command::RemoveKeyspace { keyspace: blueprint.buckets[&bucket].keyspace },
         _ => {}
     }
@@ -157,6 +170,10 @@ fn random_replicas(home: &mut Home, node: NodeId, now: Instant, dice: &mut Dice)
                 holding.splits.push(Parting { child, at: Position::new(1, 5), applied, registered, forked });
             }
         }
+        holding.frozen = dice.one_in(3);
+        let others: Vec<BucketId> = blueprint.buckets.keys().copied().filter(|other| *other != id).collect();
+        holding.awaits = dice.pick(&others).filter(|_| dice.one_in(12));
+        holding.owed_to = dice.pick(&others).filter(|_| dice.one_in(6));
         if let Some(government) = government.filter(|g| g.primary == member) {
             holding.role = random_role(&holding, government, now, dice);
         } else if government.is_none() && dice.one_in(3) {
@@ -270,7 +287,8 @@ fn is_final(world: &World, node: NodeId, id: BucketId) -> bool {
         }
         Role::Restarted { .. } | Role::Ascending { .. } => false,
     };
-    settled && parted && all_present && part_is_played
+    let merged = holding.awaits.is_none() && bucket.is_some_and(|b| b.bond.is_none());
+    settled && parted && merged && all_present && part_is_played
 }
 
 fn nodes(world: &World) -> Vec<NodeId> {
@@ -297,6 +315,7 @@ fn heal(world: &mut World) {
             holding.promised = holding.promised.min(term);
             holding.known = Epoch(0);
             holding.splits.clear();
+            (holding.frozen, holding.awaits, holding.owed_to) = (false, None, None);
             (holding.durable, holding.missing) = (true, 0);
             holding.last.index = holding.commit;
         }
@@ -305,6 +324,13 @@ fn heal(world: &mut World) {
 
 /// A departed member is replaced or dismissed, and a candidate that is there is seated: one change per bucket.
 fn coordinate(world: &mut World) {
+    let bonds = world.blueprint.buckets.values().filter_map(|b| match b.bond {
+        Some(Bond::Fades { into, .. }) => Some((b.id, into)),
+        Some(Bond::Absorbs { .. } | Bond::Merged { .. }) | None => None,
+    });
+    for (absorbed, into) in bonds.collect::<Vec<_>>() {
+        world.propose(&Command::Merge { absorbed, into, at: Position::new(1, 5) });
+    }
     let buckets: Vec<(BucketId, Government)> =
         world.blueprint.buckets.values().filter_map(|b| Some((b.id, b.government()?.clone()))).collect();
     for (bucket, government) in buckets {

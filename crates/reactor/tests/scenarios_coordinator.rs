@@ -7,7 +7,7 @@
 mod script;
 mod town;
 
-use blueprint::{BucketId, Epoch, NodeId};
+use blueprint::{BucketId, Epoch, NodeId, Unlike};
 use reactor::coordinator::Until;
 use town::Town;
 
@@ -46,13 +46,15 @@ fn known_by(until: &Until) -> &'static str {
         Until::Leads { .. } => "has handed over to",
         Until::EnoughMembers { .. } => "another member is seated",
         Until::Registered { .. } => "has split off",
+        Until::Alike { .. } => "can be bound: ",
+        Until::Merged { .. } => "has merged ",
         Until::Accepted { .. } => "the meta group has accepted",
         Until::ActsOn { .. } => "which it was sent",
         Until::Resumed => "somebody resumes it",
     }
 }
 
-fn one_of_each() -> [Until; 17] {
+fn one_of_each() -> [Until; 19] {
     let (node, primary) = (NodeId(1), NodeId(2));
     [
         Until::EveryoneWasAsked { open: vec![node] },
@@ -69,6 +71,8 @@ fn one_of_each() -> [Until; 17] {
         Until::Leads { node, primary },
         Until::EnoughMembers { leaves: node, members: 2, min: 2 },
         Until::Registered { child: BucketId(2), primary },
+        Until::Alike { bucket: BucketId(2), into: BucketId(1), why: Unlike::Members },
+        Until::Merged { bucket: BucketId(2), into: BucketId(1), primary },
         Until::Accepted { what: "it".into() },
         Until::ActsOn { node, epoch: Epoch(2) },
         Until::Resumed,

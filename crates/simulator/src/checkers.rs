@@ -46,8 +46,8 @@ struct Committed {
     term: Term,
     hash: u64,
     clock: u64,
-    /// The child, if this is a split.
-    child: Option<BucketId>,
+    /// The child, if this is a split; what is absorbed, if that is what it does.
+    other: Option<BucketId>,
 }
 
 #[derive(Debug)]
@@ -159,11 +159,11 @@ impl Checkers {
         if log.len() <= at {
             log.resize(at + 1, None);
         }
-        let child = match &entry.payload {
-            Payload::Split { child, .. } => Some(*child),
-            Payload::Reign | Payload::Command { .. } => None,
+        let other = match &entry.payload {
+            Payload::Split { child: other, .. } | Payload::Absorb { from: other, .. } => Some(*other),
+            Payload::Reign | Payload::Command { .. } | Payload::Freeze { .. } => None,
         };
-        let committed = Committed { term: entry.at.term, hash: hash(entry), clock: entry.clock, child };
+        let committed = Committed { term: entry.at.term, hash: hash(entry), clock: entry.clock, other };
         match log[at] {
             Some(known) if known == committed => Ok(false),
             Some(known) => fail(
@@ -267,6 +267,19 @@ impl Checkers {
                     "nothing_erased_while_needed",
                     format!("{node} erased {bucket}, of which {child} was to be made"),
                 );
+            }
+        }
+        // A bucket that has absorbed it, and counts here, must not need it any more.
+        for (other, durable) in &host.disk.settled.replicas {
+            let government = meta.blueprint.government(*other);
+            let counts = government.is_some_and(|g| g.is_member(durable.me) || g.heirs.contains(&durable.me));
+            let needs = |e: &Entry| match &e.payload {
+                Payload::Absorb { from, slots, .. } => *from == bucket && !slots.is_subset(&durable.as_of.keys()),
+                _ => false,
+            };
+            if counts && durable.log.iter().any(needs) {
+                let text = format!("{node} erased {bucket}, which {other} has absorbed and not saved there");
+                return fail("nothing_erased_while_needed", text);
             }
         }
         // Made of a Split that every member lost: what the blueprint names is another, which is made now.
@@ -374,7 +387,11 @@ impl Checkers {
                 }
                 Ok(())
             }
-            Proposal::Register { parent, child, at, .. } => self.check_registered(*parent, *child, *at, meta),
+            Proposal::Register { parent, child, at, .. } => self.check_told(*parent, *child, *at),
+            Proposal::Merge { absorbed, into, at } => {
+                self.check_members(*into, hosts, meta)?;
+                self.check_told(*into, *absorbed, *at)
+            }
             _ => Ok(()),
         }
     }
@@ -390,11 +407,19 @@ impl Checkers {
             let Some(durable) = durable.filter(|d| d.me == member) else { continue };
             self.check_lost(bucket, member, &durable.log)?;
             let holds = durable.log.holds(at) || durable.log.base().index >= at.index;
-            let parted = durable.log.iter().filter(|e| e.at.index <= at.index).filter_map(|e| match &e.payload {
-                Payload::Split { slots, .. } => Some(slots),
-                Payload::Reign | Payload::Command { .. } => None,
-            });
-            let owned = parted.fold(durable.owned.clone(), |owned, slots| owned.difference(slots));
+            // What was absorbed is here, or lies beside it, up to its end.
+            let disk = hosts.iter().find(|h| h.id == member.node).map(|h| &h.disk);
+            let beside = |from: BucketId, freeze: Position| {
+                disk.and_then(|disk| disk.certain(from)).is_some_and(|d| d.log.holds(freeze))
+            };
+            let mut owned = durable.owned.clone();
+            for entry in durable.log.iter().filter(|e| e.at.index <= at.index) {
+                match &entry.payload {
+                    Payload::Split { slots, .. } => owned = owned.difference(slots),
+                    Payload::Absorb { from, freeze, slots } if !beside(*from, *freeze) => owned = owned.union(slots),
+                    Payload::Absorb { .. } | Payload::Freeze { .. } | Payload::Reign | Payload::Command { .. } => {}
+                }
+            }
             let whole = owned.is_subset(&durable.as_of.keys());
             if !holds || !whole {
                 let has = format!("has {} to {}, whole: {whole}", durable.log.base(), durable.log.last());
@@ -404,13 +429,13 @@ impl Checkers {
         Ok(())
     }
 
-    fn check_registered(&self, parent: BucketId, child: BucketId, at: Position, _meta: &Meta) -> Verdict {
-        let known = self.logs.get(&parent).and_then(|log| log.get(at.index.0 as usize).copied().flatten());
-        if known.is_none_or(|k| k.term != at.term || k.child != Some(child)) {
-            return fail(
-                "told_after_commit",
-                format!("{child} was registered for a split at {at} of {parent} that nobody committed"),
-            );
+    /// Of a Split or an Absorb the blueprint is told after it committed.
+    fn check_told(&self, bucket: BucketId, other: BucketId, at: Position) -> Verdict {
+        let known = self.logs.get(&bucket).and_then(|log| log.get(at.index.0 as usize).copied().flatten());
+        if known.is_none_or(|k| k.term != at.term || k.other != Some(other)) {
+            let text =
+                format!("{other} was split from {bucket}, or absorbed by it, at {at}, where nobody committed that");
+            return fail("told_after_commit", text);
         }
         Ok(())
     }
@@ -423,6 +448,10 @@ impl Checkers {
                 let text = format!("{}: {old:?} and {new:?} have the same term", bucket.id);
                 return fail("one_successor_per_term", text);
             }
+        }
+        if let Some(bucket) = meta.blueprint.unequal_bond() {
+            let text = format!("{bucket} is being merged, and others have parts in it than in the other bucket");
+            return fail("bound_alike", text);
         }
         if let Proposal::Depart { node } = command
             && !meta.state.reports.is_silent_to_most(*node)
@@ -482,8 +511,8 @@ impl Checkers {
         for host in hosts {
             let Some(node) = host.node() else { continue };
             for (bucket, phaser) in node.phasers() {
-                if self.check_lost(bucket, phaser.me(), phaser.log()).is_err() {
-                    continue; // nobody counts on it
+                if phaser.is_given() || self.check_lost(bucket, phaser.me(), phaser.log()).is_err() {
+                    continue; // it has nothing any more, or nobody counts on it
                 }
                 let tables: BTreeMap<Slot, u64> =
                     node.fingerprints(bucket).into_iter().map(|(slot, _, print)| (slot, print)).collect();
@@ -532,6 +561,13 @@ fn hash(entry: &Entry) -> u64 {
         }
         Payload::Split { child, slots } => {
             mix(child.0 << 8 | 3);
+            slots.ranges().for_each(|(a, b)| mix(u64::from(a.0) << 16 | u64::from(b.0)));
+        }
+        Payload::Freeze { into } => mix(into.0 << 8 | 4),
+        Payload::Absorb { from, freeze, slots } => {
+            mix(from.0 << 8 | 5);
+            mix(freeze.term.0);
+            mix(freeze.index.0);
             slots.ranges().for_each(|(a, b)| mix(u64::from(a.0) << 16 | u64::from(b.0)));
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use blueprint::{
     BucketId, Change, Command as Proposal, Conduct, Fate, Government, Member, MetaCommand, NodeId, Operation,
-    OperationId, OperationState, Step,
+    OperationId, OperationState, Step, Unlike,
 };
 
 use crate::plan::{Fault, MILLI, SECOND};
@@ -146,7 +146,7 @@ impl<C: Conduct> World<C> {
         let secondary = self.conductor.rng.pick(&government.secondaries).map(|m| m.node);
         let primary = government.primary.node;
         let enlist = |node| [Step::Enlist { bucket, node }, Step::AwaitSeated { bucket, node }];
-        let steps: Vec<Step> = match (self.conductor.rng.range(0, 10), spare, secondary) {
+        let steps: Vec<Step> = match (self.conductor.rng.range(0, 12), spare, secondary) {
             (0..=2, _, Some(to)) => vec![Step::HandOver { bucket, to }],
             (3..=4, _, _) => return self.start_split(bucket),
             (5..=6, Some(new), Some(old)) => [&enlist(new)[..], &[Step::Dismiss { bucket, node: old }]].concat(),
@@ -168,6 +168,7 @@ impl<C: Conduct> World<C> {
                 return;
             }
             (10, ..) => return self.interfere(),
+            (11..=12, ..) => return self.start_merge(bucket),
             _ => return,
         };
         self.start_operation(steps);
@@ -208,6 +209,23 @@ impl<C: Conduct> World<C> {
         self.start_operation(vec![Step::Split { bucket, child, slots: part }]);
     }
 
+    /// Two that were split from each other become one again, if they still have the same copies.
+    fn start_merge(&mut self, bucket: BucketId) {
+        let blueprint = &self.meta.blueprint;
+        let Some(into) = blueprint.government(bucket).map(|g| g.primary.node) else { return };
+        let mates = blueprint.buckets.values().filter_map(|b| match blueprint.unlike(b.id, bucket) {
+            None if b.government().is_some() => Some(vec![Step::Merge { bucket: b.id, into: bucket }]),
+            Some(Unlike::Primaries) if b.government()?.secondaries.iter().any(|m| m.node == into) => {
+                Some(vec![Step::HandOver { bucket: b.id, to: into }, Step::Merge { bucket: b.id, into: bucket }])
+            }
+            _ => None,
+        });
+        let mates: Vec<Vec<Step>> = mates.collect();
+        if let Some(steps) = self.conductor.rng.pick(&mates).cloned() {
+            self.start_operation(steps);
+        }
+    }
+
     /// What coordinators carry forward, for the table of moves; and that it gets somewhere.
     fn watch_operations(&mut self) -> Verdict {
         let blueprint = Arc::clone(&self.meta.blueprint);
@@ -242,7 +260,8 @@ impl<C: Conduct> World<C> {
                 | Step::AwaitSeated { .. }
                 | Step::HandOver { .. }
                 | Step::Dismiss { .. }
-                | Step::Split { .. } => {}
+                | Step::Split { .. }
+                | Step::Merge { .. } => {}
             }
         }
         Ok(())
@@ -370,6 +389,18 @@ impl<C: Conduct> World<C> {
                 self.tally.note("splits registered");
                 self.ambush_with_usurp(*child, None);
             }
+            Proposal::Bind { absorbed, .. } => {
+                self.tally.note("buckets bound");
+                let Some(government) = self.government(*absorbed).cloned() else { return };
+                let others = government.secondaries.iter().map(|m| (Participant::Secondary, m.node));
+                let who = [(Participant::Primary, government.primary.node)].into_iter().chain(others).collect();
+                self.begin_move(Move::Merge, *absorbed, who, None);
+                self.ambush_with_usurp(*absorbed, None);
+            }
+            Proposal::Merge { absorbed, into, .. } => {
+                self.complete(Move::Merge, *absorbed);
+                self.ambush_with_usurp(*into, None);
+            }
             Proposal::Depart { .. } => self.tally.note("nodes departed"),
             Proposal::Return { .. } => self.tally.note("nodes returned"),
             Proposal::StartOperation { .. } => self.tally.note("operations started"),
@@ -431,7 +462,7 @@ impl<C: Conduct> World<C> {
                         done.push((Move::Split, moving.bucket));
                     }
                 }
-                Move::Enlist | Move::Seat | Move::Dismiss | Move::HandOver | Move::Usurp => {}
+                Move::Enlist | Move::Seat | Move::Dismiss | Move::HandOver | Move::Usurp | Move::Merge => {}
             }
         }
         for (kind, bucket) in done {

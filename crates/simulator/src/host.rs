@@ -150,7 +150,7 @@ fn bucket_of(record: &NodeRecord) -> Option<BucketId> {
 fn is_lazy(record: &NodeRecord) -> bool {
     match record {
         NodeRecord::Bucket { record: Record::Append { entries, .. }, .. } => {
-            !entries.iter().any(|entry| matches!(entry.payload, Payload::Split { .. }))
+            !entries.iter().any(|entry| entry.payload.is_counted_on())
         }
         NodeRecord::Bucket { record: Record::Commit(_), .. } => true,
         NodeRecord::Bucket { .. } | NodeRecord::Epoch { .. } | NodeRecord::Erase { .. } => false,

@@ -12,10 +12,12 @@ pub enum Move {
     HandOver,
     Usurp,
     Split,
+    Merge,
 }
 
 impl Move {
-    pub const ALL: [Self; 6] = [Self::Enlist, Self::Seat, Self::Dismiss, Self::HandOver, Self::Usurp, Self::Split];
+    pub const ALL: [Self; 7] =
+        [Self::Enlist, Self::Seat, Self::Dismiss, Self::HandOver, Self::Usurp, Self::Split, Self::Merge];
 
     pub fn words(self) -> &'static str {
         match self {
@@ -25,6 +27,7 @@ impl Move {
             Self::HandOver => "hand over",
             Self::Usurp => "usurp",
             Self::Split => "split",
+            Self::Merge => "merge",
         }
     }
 }
@@ -51,7 +54,7 @@ impl Participant {
     pub fn of(kind: Move) -> &'static [Self] {
         match kind {
             Move::Enlist | Move::Seat => &[Self::Primary, Self::Candidate],
-            Move::Dismiss | Move::Split => &[Self::Primary, Self::Secondary],
+            Move::Dismiss | Move::Split | Move::Merge => &[Self::Primary, Self::Secondary],
             Move::HandOver => &[Self::Primary, Self::Successor],
             Move::Usurp => &[Self::Successor, Self::Secondary],
         }

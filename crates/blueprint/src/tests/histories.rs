@@ -326,7 +326,7 @@ fn histories_reach_every_corner() {
     let mut runner = TestRunner::deterministic();
     let (mut commands, mut changes) = ([0u32; 20], [0u32; 9]);
     let (mut heirs, mut retired, mut refused) = (0, 0, 0);
-    for _ in 0..300 {
+    for _ in 0..400 {
         let mut b = history(&[]).pop().unwrap();
         for roll in dice(150).new_tree(&mut runner).unwrap().current() {
             let command = command(&b, roll);

@@ -1,9 +1,10 @@
-//! Slots: split off, doubled, or led by somebody else.
+//! Slots: split off, put together again, doubled, or led by somebody else.
 
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
-use blueprint::{BucketId, KeyspaceId, NodeId, SlotSet};
+use blueprint::{BucketId, KeyspaceId, NodeId, SlotSet, Unlike};
 
 use crate::draft::{Draft, Purpose};
 use crate::objection::Objection;
@@ -31,6 +32,33 @@ impl Draft<'_> {
         }
         self.sketch.split(at, &slots, "asked for".into());
         Some(Purpose::of_splitting(format!("{bucket} parts with some of its slots")))
+    }
+
+    pub(crate) fn merge_buckets(&mut self, bucket: BucketId, into: BucketId) -> Option<Purpose> {
+        let (one, other) = (self.free_bucket(bucket), self.free_bucket(into));
+        let (one, other) = (one?, other?);
+        match self.blueprint.unlike(bucket, into) {
+            None | Some(Unlike::Primaries | Unlike::Members | Unlike::BelowMinimum) => {}
+            Some(why) => {
+                self.object(Objection::CannotMerge { bucket, into, why });
+                return None;
+            }
+        }
+        let (copies, leader) = (self.sketch.buckets[other].copies.clone(), self.sketch.buckets[other].leader);
+        for node in copies.iter().copied().filter(|node| !self.sketch.buckets[one].held(*node)).collect::<Vec<_>>() {
+            let id = self.sketch.nodes[node].id;
+            self.open_node(id)?;
+            self.require_disk(node, &[one]);
+        }
+        let piece = &mut self.sketch.buckets[one];
+        (piece.copies, piece.leader) = (copies, leader);
+        self.sketch.merges.push((one, other));
+        Some(Purpose {
+            why: format!("{into} takes over all that {bucket} has"),
+            idle: String::new(),
+            hand_over: "led until now, and does not lead the other one",
+            set_replicas: None,
+        })
     }
 
     pub(crate) fn double_buckets(&mut self, keyspace: KeyspaceId) -> Option<Purpose> {

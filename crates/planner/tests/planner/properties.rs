@@ -258,12 +258,20 @@ fn reached(world: &World, plan: &Plan, node: NodeId) -> BTreeSet<NodeId> {
         .iter()
         .filter_map(|planned| match planned.step {
             Step::Enlist { bucket, node } => Some((bucket, node)),
-            Step::AwaitSeated { .. } | Step::HandOver { .. } | Step::Dismiss { .. } | Step::Split { .. } => None,
+            Step::AwaitSeated { .. }
+            | Step::HandOver { .. }
+            | Step::Dismiss { .. }
+            | Step::Split { .. }
+            | Step::Merge { .. } => None,
         })
         .collect();
     let leaving = plan.steps.iter().find_map(|planned| match planned.step {
         Step::Dismiss { node, .. } => Some(node),
-        Step::Enlist { .. } | Step::AwaitSeated { .. } | Step::HandOver { .. } | Step::Split { .. } => None,
+        Step::Enlist { .. }
+        | Step::AwaitSeated { .. }
+        | Step::HandOver { .. }
+        | Step::Split { .. }
+        | Step::Merge { .. } => None,
     });
     let mut reached = BTreeSet::from([node]);
     loop {

@@ -208,6 +208,32 @@ fn the_upper_half_is_split_off() {
 }
 
 #[test]
+fn what_was_split_is_merged_again() {
+    let mut world = four_buckets();
+    world.fulfil(&Wish::SplitBucket { bucket: b(1), slots: None });
+    let child = world.blueprint.bucket_of(K1, Slot(3000)).unwrap().id;
+    let plan = world.fulfil(&Wish::MergeBuckets { bucket: child, into: b(1) });
+    assert_eq!((plan.steps.len(), plan.summary.merges, plan.summary.copies), (1, 1, 0));
+    assert_eq!(world.blueprint.buckets[&b(1)].slots, slots(0, 4095));
+    assert!(world.blueprint.is_retired(child));
+}
+
+/// Where the copies differ they are moved first, and no more than those.
+#[test]
+fn copies_come_together_before_a_merge() {
+    let mut world = four_buckets();
+    world.fulfil(&Wish::SplitBucket { bucket: b(1), slots: None });
+    let child = world.blueprint.bucket_of(K1, Slot(3000)).unwrap().id;
+    let nodes = world.blueprint.nodes.keys().copied().collect::<Vec<_>>();
+    let spare = *nodes.iter().find(|n| !world.members(child).contains(n)).expect("there is a spare node");
+    let from = world.government(child).primary.node;
+    world.fulfil(&Wish::MoveReplica { bucket: child, from, to: spare });
+    let plan = world.fulfil(&Wish::MergeBuckets { bucket: child, into: b(1) });
+    assert_eq!((plan.summary.copies, plan.summary.hand_overs, plan.summary.merges), (1, 1, 1));
+    assert_eq!(world.blueprint.buckets[&b(1)].slots, slots(0, 4095));
+}
+
+#[test]
 fn more_copies_and_fewer() {
     let mut world = World::with_buckets(6, 48, 2);
     let plan = world.fulfil(&Wish::SetReplicas { keyspace: K1, replicas: 3 });

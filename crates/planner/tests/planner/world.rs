@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use blueprint::{
     Blueprint, BucketId, Change, Command, Durability, Fate, Government, KeyspaceId, Kind, NodeId, OperationState,
-    Position, Slot, SlotSet, Standing, Step,
+    Position, Rule, Slot, SlotSet, Standing, Step,
 };
 use planner::{Facts, Limits, Objection, Plan, Wish, place, plan};
 
@@ -173,6 +173,18 @@ impl World {
                 let at = Position::new(government.term.0, 1);
                 self.accept(&Command::Register { parent: bucket, child: *child, slots: slots.clone(), at });
             }
+            Step::Merge { into, .. } => {
+                let terms = (government.term, self.government(*into).term);
+                self.accept(&Command::Bind { absorbed: bucket, into: *into, replaces: terms });
+                let at = Position::new(self.government(*into).term.0, 1);
+                self.accept(&Command::Merge { absorbed: bucket, into: *into, at });
+                let Rule::Removed { holders, .. } = self.blueprint.buckets[&bucket].rule.clone() else {
+                    panic!("{bucket} is absorbed")
+                };
+                for holder in holders {
+                    self.accept(&Command::Erased { bucket, holder });
+                }
+            }
         }
     }
 
@@ -232,6 +244,7 @@ impl Watch {
                 let parents = self.fewest[&id];
                 self.fewest.insert(child, parents);
             }
+            Step::Merge { .. } => return,
             Step::HandOver { .. } | Step::Dismiss { .. } => {}
         }
         assert!(self.under_way.len() <= self.limit, "{} buckets under way", self.under_way.len());

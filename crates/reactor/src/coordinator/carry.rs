@@ -14,6 +14,7 @@ use crate::words::proposal;
 /// What one step needs next.
 enum Due {
     Propose(Change),
+    Bind(BucketId),
     Order(NodeId, Order, Until),
     Nothing(Until),
 }
@@ -56,6 +57,11 @@ impl<C: Conduct> Coordinator<C> {
                 let command = Command::Succeed { bucket, replaces: government.term, change };
                 self.propose(now, command, mine, out)
             }
+            Due::Bind(into) => {
+                let other = blueprint.government(into).expect("an open merge has two buckets that are governed");
+                let command = Command::Bind { absorbed: bucket, into, replaces: (government.term, other.term) };
+                self.propose(now, command, mine, out)
+            }
             Due::Order(node, order, until) => {
                 if mine {
                     self.say(now, Output::Order { node, order }, out);
@@ -79,7 +85,22 @@ impl<C: Conduct> Coordinator<C> {
                 let order = Order::Split { bucket: *bucket, child: *child, slots: slots.clone() };
                 Due::Order(primary, order, Until::Registered { child: *child, primary })
             }
+            Step::Merge { bucket, into } => self.merge_due(now, *bucket, *into, government),
         }
+    }
+
+    /// Bound while everyone answers: until they are one, what is absorbed is not served.
+    fn merge_due(&self, now: Instant, bucket: BucketId, into: BucketId, government: &Government) -> Due {
+        let blueprint = &self.state.blueprint;
+        let primary = government.primary.node;
+        if blueprint.buckets[&bucket].bond.is_some() {
+            return Due::Nothing(Until::Merged { bucket, into, primary });
+        }
+        if let Some(why) = blueprint.unlike(bucket, into) {
+            return Due::Nothing(Until::Alike { bucket, into, why });
+        }
+        let silent = government.members().find(|m| !self.watch.hears(m.node, now));
+        silent.map_or(Due::Bind(into), |m| Due::Nothing(Until::Answers(m.node)))
     }
 
     fn hand_over_due(&self, now: Instant, bucket: BucketId, to: NodeId, government: &Government) -> Due {

@@ -100,6 +100,11 @@ impl<C: Conduct> Coordinator<C> {
     ) -> Option<Member> {
         let last = |m: Member| -> Option<(Position, Member)> {
             let holding = self.watch.holding(m, bucket, now).filter(|_| !absent(m.node))?;
+            // Who leads the one leads the other as well, while they are being merged.
+            if let Some(partner) = self.state.blueprint.buckets.get(&bucket).and_then(|b| b.bond?.partner()) {
+                let other = self.state.blueprint.government(partner).and_then(|g| g.named(m.node))?;
+                self.watch.holding(other, partner, now)?;
+            }
             Some((holding.last, m))
         };
         let able = successors(government).iter().filter_map(|m| last(*m));

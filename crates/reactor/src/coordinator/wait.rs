@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use blueprint::{BucketId, Epoch, Instant, NodeId, OperationId};
+use blueprint::{BucketId, Epoch, Instant, NodeId, OperationId, Unlike};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
@@ -80,6 +80,17 @@ pub enum Until {
         child: BucketId,
         primary: NodeId,
     },
+    /// They are to be one, and are not alike enough to be bound.
+    Alike {
+        bucket: BucketId,
+        into: BucketId,
+        why: Unlike,
+    },
+    Merged {
+        bucket: BucketId,
+        into: BucketId,
+        primary: NodeId,
+    },
     /// Proposed; the blueprint does not show it yet.
     Accepted {
         what: String,
@@ -105,11 +116,14 @@ impl Until {
             | Self::ActsOn { node, .. }
             | Self::Answers(node) => Vec::from([*node]),
             Self::NameIsFree { by, .. } => Vec::from([*by]),
-            Self::PrimaryHolds { primary, .. } | Self::Registered { primary, .. } => Vec::from([*primary]),
+            Self::PrimaryHolds { primary, .. } | Self::Registered { primary, .. } | Self::Merged { primary, .. } => {
+                Vec::from([*primary])
+            }
             Self::Seated { node, primary } | Self::Leads { node, primary } => Vec::from([*primary, *node]),
             Self::MetaAnswers
             | Self::ReportsSettled
             | Self::EnoughMembers { .. }
+            | Self::Alike { .. }
             | Self::Accepted { .. }
             | Self::Resumed => Vec::new(),
         }
@@ -161,6 +175,8 @@ impl fmt::Display for Until {
                 write!(f, "another member is seated: {leaves} is one of {members}, and {min} are needed without it")
             }
             Self::Registered { child, primary } => write!(f, "{primary} has split off {child}"),
+            Self::Alike { bucket, into, why } => write!(f, "{bucket} and {into} can be bound: {why}"),
+            Self::Merged { bucket, into, primary } => write!(f, "{primary} has merged {bucket} into {into}"),
             Self::Accepted { what } => write!(f, "the meta group has accepted {what}"),
             Self::ActsOn { node, epoch } => write!(f, "{node} acts on {epoch}, which it was sent"),
             Self::Resumed => write!(f, "somebody resumes it"),

@@ -36,6 +36,7 @@ impl<C: Conduct> Rule<C> {
             Self::BEFORE_THE_READ[3],
             Self::BEFORE_THE_READ[4],
             Self::BEFORE_THE_READ[5],
+            Self::BEFORE_THE_READ[6],
             Need {
                 condition: "a linearizable read shows the same government",
                 because: "this node may be named again by a blueprint that it has not seen",
@@ -48,7 +49,7 @@ impl<C: Conduct> Rule<C> {
         }),
     };
 
-    const BEFORE_THE_READ: [Need<C>; 6] = [
+    const BEFORE_THE_READ: [Need<C>; 7] = [
         Need {
             condition: "the grace time has passed",
             because: "what is erased forgets what it granted, and a plan may yet be undone",
@@ -78,6 +79,11 @@ impl<C: Conduct> Rule<C> {
             condition: "the bucket has as many members as wanted",
             because: "while one is missing, ours is the copy that needs only the tail",
             unmet: wanted_back,
+        },
+        Need {
+            condition: "what has absorbed it is saved",
+            because: "after a restart that is made of it once more",
+            unmet: owed,
         },
     ];
 
@@ -172,6 +178,11 @@ fn fork_owed<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
     };
     let child = owed(case.situation.blueprint).or_else(|| case.fresh_read().and_then(owed))?;
     Unmet::on(Whom::Disk, format!("its split to be applied and {child}, which is made of it, to be on disk"))
+}
+
+fn owed<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
+    let into = case.holding?.owed_to?;
+    Unmet::on(Whom::Disk, format!("{into}, which absorbs it, to be saved here without it"))
 }
 
 fn promised_more<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {

@@ -35,6 +35,7 @@ impl<C: Conduct> Rule<C> {
                 because: "from a split's commit until then nobody is seated, or it would be a member of a child that it never held",
                 unmet: untold_split,
             },
+            Self::NOT_MERGING,
             Need {
                 condition: "its turn has come",
                 because: "one is seated at a time, and a laggard only after a delay",

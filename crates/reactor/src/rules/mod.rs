@@ -4,6 +4,7 @@ mod erase;
 mod follow;
 mod grow;
 mod listen;
+mod merge;
 mod recover;
 mod reign;
 mod resume;
@@ -51,6 +52,7 @@ impl<C: Conduct> Rule<C> {
         Self::SEAT,
         Self::HAND_OVER,
         Self::SPLIT,
+        Self::MERGE,
         // What the others wait for
         Self::LISTEN,
         Self::CATCH_UP,

@@ -44,6 +44,7 @@ pub(super) fn step(step: &Step) -> String {
         Step::AwaitSeated { bucket, node } => format!("seated {bucket} {node}"),
         Step::HandOver { bucket, to } => format!("hand over {bucket} {to}"),
         Step::Dismiss { bucket, node } => format!("dismiss {bucket} {node}"),
+        Step::Merge { bucket, into } => format!("merge {bucket} {into}"),
         Step::Split { bucket, child, slots } => format!("split {bucket} {child} {slots}"),
     }
 }

@@ -74,6 +74,11 @@ impl Town {
                 let primary = self.meta.blueprint.government(bucket).ok_or("no such bucket")?.primary;
                 self.succeed(bucket, Change::Renew { primary })?;
             }
+            ["merged", bucket, into] => {
+                let (absorbed, into) = (BucketId(number(bucket)?), BucketId(number(into)?));
+                let at = Position { term: Term(1), index: Index(20) };
+                self.change(Command::Merge { absorbed, into, at })?;
+            }
             ["obey"] => self.obey()?,
             ["start", id, ..] => {
                 let list = verb.split_once(id).ok_or("no steps")?.1;
@@ -184,6 +189,7 @@ fn step(text: &str) -> Result<Step, String> {
         ["seated", _, n] => Step::AwaitSeated { bucket, node: NodeId(number(n)?) },
         ["hand-over", _, n] => Step::HandOver { bucket, to: NodeId(number(n)?) },
         ["dismiss", _, n] => Step::Dismiss { bucket, node: NodeId(number(n)?) },
+        ["merge", _, into] => Step::Merge { bucket, into: BucketId(number(into)?) },
         ["split", _, child, range] => {
             let (first, last) = range.split_once('-').ok_or("slots are first-last")?;
             let slots = SlotSet::range(Slot(number(first)? as u16), Slot(number(last)? as u16));

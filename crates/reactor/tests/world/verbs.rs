@@ -174,6 +174,15 @@ impl World {
                 let slots = self.blueprint.buckets.get(&parent).ok_or("no such bucket")?.slots.split_half().1;
                 Command::Register { parent, child, slots, at: position(at)? }
             }
+            ["bind", absorbed, into] => {
+                let (absorbed, into) = (BucketId(number(absorbed, "b")?), BucketId(number(into, "b")?));
+                let term = |id| self.blueprint.government(id).map(|g| g.term).ok_or("it has no government");
+                Command::Bind { absorbed, into, replaces: (term(absorbed)?, term(into)?) }
+            }
+            ["merge", absorbed, into, "at", at] => {
+                let (absorbed, into) = (BucketId(number(absorbed, "b")?), BucketId(number(into, "b")?));
+                Command::Merge { absorbed, into, at: position(at)? }
+            }
             [what, bucket, ref rest @ ..] => {
                 let bucket = BucketId(number(bucket, "b")?);
                 let government = self.blueprint.government(bucket).ok_or("it has no government")?;
@@ -305,7 +314,7 @@ impl World {
 
 /// `follows` · `restarted` · `ascends=300ms` (from now) · `leads`, `serves` (with everyone level) · `durable=no` · `promise=unsafe`
 /// · `incarnation=4` `promised=3` `known=7` `commit=5` `last=t2#6` `missing=12` `heard=5s` (ago) ·
-/// `split=b2@t1#5:applied:registered:forked` · of a primary: `term=3` `reign=5` `reads=no` `succession` `growth=joint:n4/7:5`
+/// `split=b2@t1#5:applied:registered:forked` · `frozen` `owed=b1` `awaits=b2` · of a primary: `term=3` `reign=5` `reads=no` `succession` `growth=joint:n4/7:5`
 /// `handover=draining:n2/3:told` `peer=n2/3:upto=5:missing=2:lease=no:heard=5s`
 fn set_fact(holding: &mut Holding, fact: &str, now: Instant) -> Result<(), String> {
     let (name, value) = fact.split_once('=').unwrap_or((fact, ""));
@@ -322,6 +331,9 @@ fn set_fact(holding: &mut Holding, fact: &str, now: Instant) -> Result<(), Strin
         "last" => holding.last = position(value)?,
         "missing" => holding.missing = parse(value)?,
         "heard" => holding.heard = now - duration(value)?,
+        "frozen" => holding.frozen = true,
+        "owed" => holding.owed_to = (value != "no").then(|| number(value, "b").map(BucketId)).transpose()?,
+        "awaits" => holding.awaits = (value != "no").then(|| number(value, "b").map(BucketId)).transpose()?,
         "split" => {
             let (child, rest) = value.split_once('@').ok_or("b2@t1#5")?;
             let mut words = rest.split(':');

@@ -273,6 +273,7 @@ fn operation_view(
             Step::AwaitSeated { node, .. } => (format!("seat {}", name(node)), Some(*node)),
             Step::HandOver { to, .. } => (format!("hand over to {}", name(to)), None),
             Step::Dismiss { node, .. } => (format!("dismiss {}", name(node)), None),
+            Step::Merge { into, .. } => (format!("merge into {into}"), None),
             Step::Split { child, slots, .. } => (format!("split off {child} with slots {slots}"), None),
         };
         let bucket = step.bucket();

@@ -13,6 +13,7 @@ pub const KINDS: &[(&str, &str)] = &[
     ("move-replica BUCKET FROM TO", "TO takes the part that FROM has"),
     ("migrate-slots SLOTS NODE [KEYSPACE]", "NODE leads these slots, such as 0-1000,5000; they are split off first"),
     ("split-bucket BUCKET [SLOTS]", "a new bucket gets these slots, or else the upper half"),
+    ("merge-buckets BUCKET INTO", "INTO takes over all that BUCKET has; the two were split from each other"),
     ("double-buckets [KEYSPACE]", "each bucket is split in half"),
     ("rebalance [KEYSPACE]", "everyone holds and leads as much as everyone else"),
 ];
@@ -36,6 +37,7 @@ pub(super) fn parse(text: &str, blueprint: &Blueprint) -> Result<Wish, String> {
         }
         ["split-bucket", id] => Wish::SplitBucket { bucket: bucket(id)?, slots: None },
         ["split-bucket", id, ranges] => Wish::SplitBucket { bucket: bucket(id)?, slots: Some(slots(ranges)?) },
+        ["merge-buckets", id, into] => Wish::MergeBuckets { bucket: bucket(id)?, into: bucket(into)? },
         ["double-buckets"] => Wish::DoubleBuckets { keyspace: keyspace("default")? },
         ["double-buckets", name] => Wish::DoubleBuckets { keyspace: keyspace(name)? },
         ["rebalance"] => Wish::Rebalance { keyspace: None },

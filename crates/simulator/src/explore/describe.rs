@@ -165,6 +165,8 @@ fn entries_text(entries: &[Entry]) -> String {
         Payload::Reign => format!("{} Reign", entry.at),
         Payload::Command { body, .. } => format!("{} write {}", entry.at, body[0]),
         Payload::Split { .. } => format!("{} Split", entry.at),
+        Payload::Freeze { .. } => format!("{} Freeze", entry.at),
+        Payload::Absorb { .. } => format!("{} Absorb", entry.at),
     };
     if entries.is_empty() { "nothing".into() } else { entries.iter().map(text).collect::<Vec<_>>().join(", ") }
 }

@@ -239,6 +239,7 @@ impl Committed {
             Payload::Reign => Act::Reign,
             Payload::Command { slot, body } => Act::Write { slot: slot.0 as u8, write: body[0] },
             Payload::Split { .. } => Act::Split,
+            Payload::Freeze { .. } | Payload::Absorb { .. } => unreachable!("nothing is merged here yet"),
         };
         Self { index: entry.at.index.0, term: entry.at.term.0, act }
     }

@@ -65,7 +65,7 @@ impl Meta {
         let child = &self.realms[1];
         let known = bucket == 0 && child.reigns.first().is_some_and(|(since, _)| *since <= epoch);
         let children = child.born.filter(|_| known).map(|at| (CHILD, at)).into_iter().collect();
-        View { epoch: Epoch(u64::from(epoch)), government, children }
+        View { epoch: Epoch(u64::from(epoch)), government, children, bond: None, absorbed: Vec::new() }
     }
 
     /// Accepts a change. At most one successor of each term (R7).

@@ -296,6 +296,9 @@ impl<C: Conduct + Hash> Hands<C> {
             }
             Output::Propose { term, change } => played.proposals.push((term, change)),
             Output::Register { child, slots, at } => played.registers.push((child, slots, at)),
+            Output::Frozen { .. } | Output::SeekFrozen { .. } | Output::Absorb { .. } | Output::Merge { .. } => {
+                unreachable!("nothing is merged here yet")
+            }
             Output::Ask { nonce } => played.questions.push(nonce),
             Output::Event(event) => self.note(&event),
         }

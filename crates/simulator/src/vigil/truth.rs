@@ -163,6 +163,8 @@ impl<C: Conduct> World<C> {
             Until::EnoughMembers { leaves, .. } => {
                 is_member(*leaves) && governed.is_some_and(|g| g.size() <= usize::from(g.min_in_sync))
             }
+            Until::Alike { bucket, into, .. } => blueprint.unlike(*bucket, *into).is_some(),
+            Until::Merged { bucket, .. } => government(*bucket).is_some(),
             Until::Registered { child, .. } => !blueprint.buckets.contains_key(child),
             Until::ActsOn { node, epoch } => {
                 let acts_on = self.index.get(node).and_then(|i| self.hosts[*i].node()).map(|n| n.blueprint().epoch);
