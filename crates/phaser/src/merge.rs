@@ -183,6 +183,9 @@ impl<C: Conduct> Phaser<C> {
         let told = self.known.as_ref().is_some_and(|view| view.absorbed.contains(&(*from, entry.at)));
         self.joined.push(Joined { bucket: *from, at: entry.at, told });
         self.absorptions += 1;
+        if let Role::Leading(leader) = &mut self.role {
+            leader.announce = true;
+        }
         true
     }
 

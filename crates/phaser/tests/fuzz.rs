@@ -13,8 +13,8 @@ use blueprint::{
 };
 use bytes::Bytes;
 use phaser::{
-    Config, Durable, Entry, Envelope, Event, Founding, Image, Input, Message, Outbox, Output, Payload, Phaser,
-    Progress, Record, StoreId, Ticket, View, WriteId,
+    Bond, Config, Durable, Entry, Envelope, Event, Founding, Frozen, Image, Input, Message, Outbox, Output, Payload,
+    Phaser, Progress, Record, StoreId, Ticket, View, WriteId,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -120,6 +120,9 @@ fn payload() -> impl Strategy<Value = Payload> {
         2 => Just(Payload::Reign),
         6 => (slot(), body()).prop_map(|(slot, body)| Payload::Command { slot, body }),
         2 => (2..5u64, slots()).prop_map(|(child, slots)| Payload::Split { child: BucketId(child), slots }),
+        1 => (2..5u64).prop_map(|into| Payload::Freeze { into: BucketId(into) }),
+        1 => (2..5u64, position(), slots())
+            .prop_map(|(from, freeze, slots)| Payload::Absorb { from: BucketId(from), freeze, slots }),
     ]
 }
 
@@ -221,11 +224,34 @@ fn change_of(government: &Government, kind: u8, node: u64, fate: u8) -> Change {
 }
 
 fn view() -> impl Strategy<Value = View> {
-    let children = vec((2..5u64, position()), 0..2);
-    (number(20), government(), children).prop_map(|(epoch, government, children)| {
-        let children = children.into_iter().map(|(child, at)| (BucketId(child), at)).collect();
-        View { epoch: Epoch(epoch), government, children }
-    })
+    let known = || vec((2..5u64, position()), 0..2);
+    let named = |all: Vec<(u64, Position)>| all.into_iter().map(|(bucket, at)| (BucketId(bucket), at)).collect();
+    (number(20), government(), known(), bond(), known()).prop_map(
+        move |(epoch, government, children, bond, absorbed)| View {
+            epoch: Epoch(epoch),
+            government,
+            children: named(children),
+            bond,
+            absorbed: named(absorbed),
+        },
+    )
+}
+
+fn bond() -> impl Strategy<Value = Option<Bond>> {
+    prop_oneof![
+        4 => Just(None),
+        1 => (2..5u64).prop_map(|into| Some(Bond::Fades { into: BucketId(into) })),
+        1 => (2..5u64).prop_map(|other| Some(Bond::Absorbs { other: BucketId(other) })),
+    ]
+}
+
+fn met() -> impl Strategy<Value = Input> {
+    (2..5u64, prop_oneof![1 => Just(false), 3 => Just(true)], position(), slots(), number(1 << 50)).prop_map(
+        |(bucket, ended, at, slots, clock)| {
+            let bucket = BucketId(bucket);
+            Input::Met { bucket, frozen: ended.then_some(Frozen { bucket, at, slots, clock }) }
+        },
+    )
 }
 
 fn input() -> impl Strategy<Value = Input> {
@@ -239,6 +265,9 @@ fn input() -> impl Strategy<Value = Input> {
         1 => node().prop_map(|to| Input::HandOver { to: NodeId(to) }),
         1 => (2..5u64, slots()).prop_map(|(child, slots)| Input::Split { child: BucketId(child), slots }),
         1 => (2..5u64).prop_map(|child| Input::Forked { child: BucketId(child) }),
+        2 => met(),
+        1 => position().prop_map(|at| Input::Named { at }),
+        1 => Just(Input::Given),
         1 => (member(), slots(), number(100_000))
             .prop_map(|(to, slots, bytes)| Input::ImageSent { to, slots, bytes: bytes as usize }),
         1 => number(20).prop_map(|upto| Input::Written { upto: WriteId(upto) }),
@@ -432,6 +461,10 @@ impl Driven {
             | Output::Install { .. }
             | Output::SendImage { .. }
             | Output::Register { .. }
+            | Output::Frozen { .. }
+            | Output::SeekFrozen { .. }
+            | Output::Absorb { .. }
+            | Output::Merge { .. }
             | Output::Event(_) => {}
         }
     }
@@ -478,10 +511,10 @@ impl Driven {
     }
 
     fn succeed(&mut self, change: &Change) {
-        let Some(View { epoch, government, children }) = self.view.clone() else { return };
+        let Some(View { epoch, government, children, bond, absorbed }) = self.view.clone() else { return };
         let epoch = Epoch(epoch.0.saturating_add(1));
         if let Ok(government) = government.succeed(change, Incarnation(epoch.0)) {
-            self.step(Input::View(View { epoch, government, children }));
+            self.step(Input::View(View { epoch, government, children, bond, absorbed }));
         }
     }
 
@@ -556,7 +589,7 @@ proptest! {
     fn a_primary_survives_anything(size in 1..=3u64, min in 1..=2u8, all in vec(happening(), 1..80)) {
         let mut driven = Driven::new(Start::Member, Member::new(1, 1));
         let government = Government::first(Member::new(1, 1), (2..=size).map(|n| Member::new(n, 1)).collect(), min);
-        driven.step(Input::View(View { epoch: Epoch(1), government, children: Vec::new() }));
+        driven.step(Input::View(View { epoch: Epoch(1), government, children: Vec::new(), bond: None, absorbed: Vec::new() }));
         driven.sync();
         driven.happen(Happening::Answers { applied: 1 });
         prop_assert_eq!(driven.phaser.leads(), Some((Term(1), size >= u64::from(min))));

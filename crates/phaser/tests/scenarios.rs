@@ -9,7 +9,7 @@ mod world;
 use world::World;
 
 /// Every rule and every move of design.md, section 3, has its story.
-const STORIES: [&str; 23] = [
+const STORIES: [&str; 24] = [
     "r01",
     "r02",
     "r03",
@@ -29,6 +29,7 @@ const STORIES: [&str; 23] = [
     "move_hand_over",
     "move_usurp",
     "move_split",
+    "move_merge",
     "move_catch_up",
     "move_begin_anew",
     "move_checkpoint",

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use blueprint::{BucketId, Change, Epoch, Government, Incarnation, NodeId, Position, SlotSet, Term, Unlawful};
-use phaser::{Input, View};
+use phaser::{Bond, Input, View};
 
 use super::show::{self, Kind};
 use super::{Actor, FIRST_BUCKET, Suffix, World};
@@ -16,6 +16,8 @@ pub(super) struct Meta {
     parents: BTreeMap<BucketId, BucketId>,
     proposals: VecDeque<(Actor, Term, Change)>,
     registers: VecDeque<Register>,
+    /// Which bucket has absorbed which, and where.
+    merges: VecDeque<(BucketId, BucketId, Position)>,
     questions: VecDeque<(Actor, u64)>,
 }
 
@@ -23,6 +25,14 @@ struct Bucket {
     government: Government,
     slots: SlotSet,
     children: Vec<(BucketId, Position)>,
+    bond: Option<Bond>,
+    absorbed: Vec<(BucketId, Position)>,
+}
+
+impl Bucket {
+    fn new(government: Government, slots: SlotSet) -> Self {
+        Self { government, slots, children: Vec::new(), bond: None, absorbed: Vec::new() }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +46,7 @@ struct Register {
 impl Meta {
     pub(super) fn begin(&mut self, government: Government, slots: SlotSet) {
         self.epoch = Epoch(1);
-        self.buckets.insert(FIRST_BUCKET, Bucket { government, slots, children: Vec::new() });
+        self.buckets.insert(FIRST_BUCKET, Bucket::new(government, slots));
     }
 
     pub(super) fn learn_parent(&mut self, child: BucketId, parent: BucketId) {
@@ -50,8 +60,10 @@ impl Meta {
             ruled = *self.parents.get(&ruled)?;
         }
         let government = self.buckets[&ruled].government.clone();
-        let children = self.buckets.get(&bucket).map(|b| b.children.clone()).unwrap_or_default();
-        Some(View { epoch: self.epoch, government, children })
+        let own = self.buckets.get(&bucket);
+        let children = own.map(|b| b.children.clone()).unwrap_or_default();
+        let absorbed = own.map(|b| b.absorbed.clone()).unwrap_or_default();
+        Some(View { epoch: self.epoch, government, children, bond: own.and_then(|b| b.bond), absorbed })
     }
 
     pub(super) fn government(&self, bucket: BucketId) -> Option<&Government> {
@@ -84,6 +96,29 @@ impl Meta {
         }
     }
 
+    pub(super) fn hear_merge(&mut self, into: BucketId, absorbed: BucketId, at: Position) {
+        if !self.merges.contains(&(into, absorbed, at)) {
+            self.merges.push_back((into, absorbed, at));
+        }
+    }
+
+    /// One more term in both, and from here on every change is made to both.
+    pub(super) fn bind(&mut self, absorbed: BucketId, into: BucketId) {
+        self.epoch = self.epoch.next();
+        for (bucket, bond) in [(absorbed, Bond::Fades { into }), (into, Bond::Absorbs { other: absorbed })] {
+            let bucket = self.buckets.get_mut(&bucket).expect("only registered buckets are bound");
+            bucket.bond = Some(bond);
+            bucket.government.term = bucket.government.term.next();
+            bucket.government.candidates.clear();
+        }
+    }
+
+    fn partner(&self, bucket: BucketId) -> Option<BucketId> {
+        match self.buckets.get(&bucket)?.bond? {
+            Bond::Absorbs { other: partner } | Bond::Fades { into: partner } => Some(partner),
+        }
+    }
+
     fn succeed(&mut self, bucket: BucketId, replaces: Option<Term>, change: &Change) -> Result<(), Unlawful> {
         let epoch = self.epoch.next();
         let government = &mut self.buckets.get_mut(&bucket).expect("only registered buckets change").government;
@@ -93,6 +128,10 @@ impl Meta {
             return Err(Unlawful::StaleTerm { proposed, current: government.term });
         }
         *government = government.succeed(change, Incarnation(epoch.0))?;
+        if let Some(partner) = self.partner(bucket) {
+            let government = &mut self.buckets.get_mut(&partner).expect("it is bound").government;
+            *government = government.succeed(change, Incarnation(epoch.0))?;
+        }
         self.epoch = epoch;
         Ok(())
     }
@@ -151,7 +190,27 @@ impl World {
         of.slots = of.slots.difference(&slots);
         let government = of.government.clone();
         self.say(Kind::News, format!("meta knows {child}: slots {slots}, split off at {at} ({})", self.meta.epoch));
-        self.meta.buckets.insert(child, Bucket { government, slots, children: Vec::new() });
+        self.meta.buckets.insert(child, Bucket::new(government, slots));
+        Ok(())
+    }
+
+    pub(super) fn meta_bind(&mut self, absorbed: BucketId, into: BucketId) {
+        self.meta.bind(absorbed, into);
+        self.show_government(absorbed);
+        self.show_government(into);
+    }
+
+    /// The absorbed bucket is no more.
+    pub(super) fn meta_merge(&mut self) -> Result<(), String> {
+        let (into, absorbed, at) = self.meta.merges.pop_front().ok_or("nothing was merged")?;
+        self.meta.epoch = self.meta.epoch.next();
+        let gone = self.meta.buckets.remove(&absorbed).ok_or("it is gone already")?;
+        let left = self.meta.buckets.get_mut(&into).expect("it has absorbed something");
+        left.slots = left.slots.union(&gone.slots);
+        left.bond = None;
+        left.absorbed.push((absorbed, at));
+        left.children.retain(|(child, _)| *child != absorbed);
+        self.say(Kind::News, format!("meta knows that {into} has absorbed {absorbed} at {at} ({})", self.meta.epoch));
         Ok(())
     }
 

@@ -341,6 +341,10 @@ impl World {
             }
             Output::Propose { term, change } => self.meta.hear_proposal(actor, term, change),
             Output::Register { child, slots, at } => self.meta.hear_register(actor, child, slots, at),
+            Output::Frozen { into } => self.meet(Actor { bucket: into, ..actor }, bucket, None),
+            Output::SeekFrozen { bucket: other, at } => self.meet(actor, other, at),
+            Output::Absorb { from, slots } => self.take_over(actor, from, &slots),
+            Output::Merge { absorbed, at } => self.meta.hear_merge(bucket, absorbed, at),
             Output::Ask { nonce } => self.meta.hear_question(actor, nonce),
             Output::Release { .. }
             | Output::Refuse { .. }
@@ -351,6 +355,28 @@ impl World {
             | Output::SendImage { .. } => {}
         }
         Vec::new()
+    }
+
+    /// Tells a replica how the one that it is to absorb ended on the same node, once this step is over.
+    fn meet(&mut self, actor: Actor, other: BucketId, at: Option<Position>) {
+        let frozen = Actor { bucket: other, ..actor };
+        if let Some(at) = at {
+            self.step(frozen, Input::Named { at });
+        }
+        let phaser = self.replicas.get(&frozen).and_then(|r| r.phaser.as_ref());
+        let frozen = phaser.and_then(|phaser| phaser.frozen(other));
+        if frozen.is_some() || at.is_some() {
+            self.later.push_back((actor, Input::Met { bucket: other, frozen }));
+        }
+    }
+
+    fn take_over(&mut self, actor: Actor, from: BucketId, slots: &SlotSet) {
+        let from = Actor { bucket: from, ..actor };
+        let Some(frozen) = self.replicas.get_mut(&from) else { return };
+        let mut tables = std::mem::take(&mut frozen.tables);
+        tables.retain(|slot, _| slots.contains(*slot));
+        self.replicas.get_mut(&actor).expect("it stepped").tables.extend(tables);
+        self.later.push_back((from, Input::Given));
     }
 
     fn send(&mut self, bucket: BucketId, envelope: Envelope) {

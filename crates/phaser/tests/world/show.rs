@@ -77,6 +77,8 @@ fn entry(entry: &Entry, clocks: bool) -> String {
         Payload::Command { slot, body } if slot.0 == 0 => String::from_utf8_lossy(body).into_owned(),
         Payload::Command { slot, body } => format!("{}@{slot}", String::from_utf8_lossy(body)),
         Payload::Split { child, slots } => format!("Split {child} {slots}"),
+        Payload::Freeze { into } => format!("Freeze for {into}"),
+        Payload::Absorb { from, freeze, slots } => format!("Absorb {from} as of {freeze}, slots {slots}"),
     };
     let clock = if clocks { format!(" ({})", seconds(entry.clock)) } else { String::new() };
     format!("{} {what}{clock}", entry.at)
@@ -190,6 +192,12 @@ pub(super) fn output(name: &str, output: &Output, clocks: bool, requests: &[Stri
         }
         Output::Register { child, slots, at } => {
             (Kind::News, Some(format!("{name} registers {child}: slots {slots} at {at}")))
+        }
+        Output::Frozen { into } => (Kind::News, Some(format!("{name} has come to its end, for {into}"))),
+        Output::SeekFrozen { .. } => (Kind::Talk, None),
+        Output::Absorb { from, slots } => (Kind::News, Some(format!("{name} absorbs {from}: slots {slots}"))),
+        Output::Merge { absorbed, at } => {
+            (Kind::News, Some(format!("{name} tells that it has absorbed {absorbed} at {at}")))
         }
         Output::Ask { nonce } => (Kind::News, Some(format!("{name} asks for the blueprint ?{nonce}"))),
         Output::Event(event) => {

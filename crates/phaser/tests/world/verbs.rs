@@ -339,6 +339,11 @@ impl World {
             }
             ["elsewhere"] => return self.meta_elsewhere(),
             ["register"] => return self.meta_register(),
+            ["merge"] => return self.meta_merge(),
+            ["bind", into] => {
+                self.meta_bind(bucket, bucket_id(into)?);
+                return Ok(());
+            }
             ["enlist", who] => {
                 self.add_node(node_id(who)?);
                 Change::Enlist { node: node_id(who)? }
