@@ -381,7 +381,7 @@ impl<C: Conduct> Lane<C> {
             Out::Fork(fork) => self.on_fork(now, bucket, fork, later, out),
             Out::Frozen { into } => later.push(FollowUp::Meet { bucket: into, other: bucket, at: None }),
             Out::SeekFrozen { bucket: other, at } => later.push(FollowUp::Meet { bucket, other, at }),
-            Out::Absorb { from, slots } => self.take_over(bucket, from, &slots, later),
+            Out::Absorb { from, slots, ahead } => self.take_over(bucket, from, &slots, ahead, later),
             Out::Merge { absorbed, at } => {
                 out.push(Output::Propose(Proposal::Merge { absorbed, into: bucket, at }));
             }

@@ -22,7 +22,7 @@ impl<C: Conduct> Lane<C> {
         if let Some(at) = at {
             self.drive(now, other, Input::Named { at }, out);
         }
-        let frozen = self.replicas.get(&other).and_then(|r| r.phaser.frozen(other));
+        let frozen = self.replicas.get(&other).and_then(|r| r.phaser.frozen(other, now));
         // Nothing that could be waited for is nothing to be told of; and what was set aside may be used yet.
         if frozen.is_some() || (at.is_some() && !self.aside.contains_key(&other)) {
             self.drive(now, bucket, Input::Met { bucket: other, frozen }, out);
@@ -30,11 +30,18 @@ impl<C: Conduct> Lane<C> {
     }
 
     /// O(slots): an Absorb was applied.
-    pub(crate) fn take_over(&mut self, bucket: BucketId, from: BucketId, slots: &SlotSet, later: &mut Vec<FollowUp>) {
+    pub(crate) fn take_over(
+        &mut self,
+        bucket: BucketId,
+        from: BucketId,
+        slots: &SlotSet,
+        ahead: i64,
+        later: &mut Vec<FollowUp>,
+    ) {
         let Some(frozen) = self.replicas.get_mut(&from) else { return };
         let tables = frozen.tables.fork::<C>(slots);
         if let Some(replica) = self.replicas.get_mut(&bucket) {
-            replica.tables.take_in(slots, tables);
+            replica.tables.take_in(slots, tables, ahead);
         }
         later.push(FollowUp::Given(from));
     }

@@ -121,12 +121,12 @@ impl Tables {
         let mut size = 0;
         let mut end = None;
         for (slot, table) in self.iter().filter(|(slot, _)| wanted.contains(*slot)) {
-            if size >= bytes {
+            if size >= bytes && !table.is_bare() {
                 end = Some(slot);
                 break;
             }
             let encoded = table.encode();
-            size += encoded.len();
+            size += if table.is_bare() { 0 } else { encoded.len() }; // they travel along
             tables.push((slot, encoded));
         }
         let covered = match end {
@@ -161,13 +161,13 @@ impl Tables {
         child
     }
 
-    /// The tables of these slots are those now.
-    pub(crate) fn take_in(&mut self, slots: &SlotSet, other: Self) {
+    /// The tables of these slots are those now. Also where there is none yet: what comes there goes by the same clock.
+    pub(crate) fn take_in(&mut self, slots: &SlotSet, mut other: Self, ahead: i64) {
         self.discard(slots);
-        for (slot, table) in (other.first..).map(Slot).zip(other.all) {
-            if !table.is_empty() {
-                *self.place(slot) = table;
-            }
+        for slot in slots.iter() {
+            let mut table = std::mem::take(other.place(slot));
+            table.move_clock(ahead);
+            *self.place(slot) = table;
         }
     }
 

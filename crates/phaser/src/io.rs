@@ -167,10 +167,11 @@ pub enum Output {
         bucket: BucketId,
         at: Option<Position>,
     },
-    /// Take the tables of these slots over from the frozen replica of that bucket on this node.
+    /// Take the tables of these slots over from the frozen replica of that bucket on this node. Their clock is `ahead` of this bucket's.
     Absorb {
         from: BucketId,
         slots: SlotSet,
+        ahead: i64,
     },
     /// Tell the blueprint of a committed Absorb.
     Merge {

@@ -483,7 +483,6 @@ impl<C: Conduct> Phaser<C> {
         }
         self.begin_serving(out);
         self.try_propose_hand_over(now, out);
-        self.tell_merges(out);
         self.try_merge(now, out);
         self.serve_backlog(now, out);
     }
@@ -504,6 +503,7 @@ impl<C: Conduct> Phaser<C> {
             leader.serving = true;
             out.event(Event::Serving { term: leader.term });
             self.tell_splits(out);
+            self.tell_merges(out);
         }
     }
 

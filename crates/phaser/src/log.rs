@@ -27,7 +27,8 @@ pub enum Payload {
     /// Nothing but Reigns follows: this bucket becomes part of that one.
     Freeze { into: BucketId },
     /// From here on the slots of that bucket, as they stand at its Freeze, are this one's.
-    Absorb { from: BucketId, freeze: Position, slots: SlotSet },
+    /// The clock of their data goes on: it is `ahead` of this bucket's.
+    Absorb { from: BucketId, freeze: Position, slots: SlotSet, ahead: i64 },
 }
 
 impl Payload {

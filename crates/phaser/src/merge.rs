@@ -22,7 +22,8 @@ pub struct Frozen {
     /// Its Freeze.
     pub at: Position,
     pub slots: SlotSet,
-    /// The clock of its data at the end: the other one's goes on from there (R13).
+    /// The clock of its data now (R13): it may be another one than that of the bucket that absorbs it, and what is to expire is to do so
+    /// when it was to.
     pub clock: u64,
 }
 
@@ -82,7 +83,7 @@ impl<C: Conduct> Phaser<C> {
     }
 
     pub(crate) fn apply_freeze(&mut self, entry: &Entry, into: BucketId, out: &mut Outbox) {
-        self.frozen = Some((entry.at, entry.clock));
+        self.frozen = Some(entry.at);
         out.push(Output::Frozen { into });
         if let Role::Leading(leader) = &mut self.role {
             leader.freezing = true;
@@ -91,12 +92,13 @@ impl<C: Conduct> Phaser<C> {
     }
 
     /// Its end, if it is applied here and nothing is missing: then its tables are all that the bucket ever had.
-    pub fn frozen(&self, bucket: BucketId) -> Option<Frozen> {
+    pub fn frozen(&self, bucket: BucketId, now: Instant) -> Option<Frozen> {
+        let clock = self.clock.read(now);
         if C::breaks(Breach::AbsorbBeforeFreeze) && self.is_bound() && !self.given && self.is_whole() {
             let at = self.log.position(self.applied)?;
-            return Some(Frozen { bucket, at, slots: self.owned.clone(), clock: self.log.clock() });
+            return Some(Frozen { bucket, at, slots: self.owned.clone(), clock });
         }
-        let (at, clock) = self.frozen.filter(|_| self.is_whole() && !self.given)?;
+        let at = self.frozen.filter(|_| self.is_whole() && !self.given)?;
         Some(Frozen { bucket, at, slots: self.owned.clone(), clock })
     }
 
@@ -146,17 +148,16 @@ impl<C: Conduct> Phaser<C> {
             return;
         }
         let term = leader.term;
-        let clock = self.clock.read(now).max(frozen.clock);
-        self.clock.observe(clock, now);
+        let ahead = frozen.clock.cast_signed().wrapping_sub(self.clock.stamp(now).cast_signed());
         let (freeze, slots) = (frozen.at, frozen.slots.clone());
-        self.append_own(now, term, Payload::Absorb { from: other, freeze, slots });
+        self.append_own(now, term, Payload::Absorb { from: other, freeze, slots, ahead });
     }
 
     /// Takes the slots over at this position of the log. A member waits until the frozen replica beside it is there to be taken: every
     /// member of this bucket is one of the other. Whoever does not count goes on without, and is filled like anyone.
     /// Says whether the entry is applied.
     pub(crate) fn apply_absorb(&mut self, entry: &Entry, out: &mut Outbox) -> bool {
-        let Payload::Absorb { from, freeze, slots } = &entry.payload else { unreachable!("only for an Absorb") };
+        let Payload::Absorb { from, freeze, slots, ahead } = &entry.payload else { unreachable!("only for an Absorb") };
         let index = entry.at.index;
         // What came in an image since, or was saved since, has it already.
         let newer = self.as_of.where_value(|as_of| *as_of >= index);
@@ -164,7 +165,7 @@ impl<C: Conduct> Phaser<C> {
         if !lacking.is_empty() {
             match self.meeting.take_if(|(bucket, _)| bucket == from) {
                 Some((_, Some(frozen))) if frozen.at == *freeze || C::breaks(Breach::AbsorbBeforeFreeze) => {
-                    out.push(Output::Absorb { from: *from, slots: lacking.clone() });
+                    out.push(Output::Absorb { from: *from, slots: lacking.clone(), ahead: *ahead });
                     self.as_of.set(&lacking, index);
                     self.dirty.insert_all(&lacking);
                 }
@@ -186,6 +187,7 @@ impl<C: Conduct> Phaser<C> {
         if let Role::Leading(leader) = &mut self.role {
             leader.announce = true;
         }
+        self.tell_merges(out);
         true
     }
 
@@ -242,7 +244,7 @@ impl<C: Conduct> Phaser<C> {
 
     /// Where a candidate begins anew: at the commit index, but never after a Freeze, which it would not know of.
     pub(crate) fn new_beginning(&self) -> Position {
-        let before = self.frozen.map(|(at, _)| at.index.prev());
+        let before = self.frozen.map(|at| at.index.prev());
         let index = before.map_or(self.commit, |before| before.min(self.commit));
         self.log.position(index.max(self.log.base().index)).expect("it is in the log")
     }

@@ -58,8 +58,8 @@ pub struct Phaser<C> {
     /// Absorbs that were applied and are still in the log.
     pub(crate) joined: Vec<Joined>,
     pub(crate) absorptions: u64,
-    /// Its Freeze, once applied, and the clock of that. It is never cut off: nothing is saved after it.
-    pub(crate) frozen: Option<(Position, u64)>,
+    /// Its Freeze, once applied. It is never cut off: nothing is saved after it.
+    pub(crate) frozen: Option<Position>,
     /// Its tables were taken over.
     pub(crate) given: bool,
     /// Only within the step that says so: what there is to absorb.

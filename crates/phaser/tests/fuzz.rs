@@ -121,8 +121,8 @@ fn payload() -> impl Strategy<Value = Payload> {
         6 => (slot(), body()).prop_map(|(slot, body)| Payload::Command { slot, body }),
         2 => (2..5u64, slots()).prop_map(|(child, slots)| Payload::Split { child: BucketId(child), slots }),
         1 => (2..5u64).prop_map(|into| Payload::Freeze { into: BucketId(into) }),
-        1 => (2..5u64, position(), slots())
-            .prop_map(|(from, freeze, slots)| Payload::Absorb { from: BucketId(from), freeze, slots }),
+        1 => (2..5u64, position(), slots(), any::<i64>())
+            .prop_map(|(from, freeze, slots, ahead)| Payload::Absorb { from: BucketId(from), freeze, slots, ahead }),
     ]
 }
 

@@ -416,7 +416,9 @@ impl Checkers {
             for entry in durable.log.iter().filter(|e| e.at.index <= at.index) {
                 match &entry.payload {
                     Payload::Split { slots, .. } => owned = owned.difference(slots),
-                    Payload::Absorb { from, freeze, slots } if !beside(*from, *freeze) => owned = owned.union(slots),
+                    Payload::Absorb { from, freeze, slots, .. } if !beside(*from, *freeze) => {
+                        owned = owned.union(slots)
+                    }
                     Payload::Absorb { .. } | Payload::Freeze { .. } | Payload::Reign | Payload::Command { .. } => {}
                 }
             }
@@ -564,8 +566,9 @@ fn hash(entry: &Entry) -> u64 {
             slots.ranges().for_each(|(a, b)| mix(u64::from(a.0) << 16 | u64::from(b.0)));
         }
         Payload::Freeze { into } => mix(into.0 << 8 | 4),
-        Payload::Absorb { from, freeze, slots } => {
+        Payload::Absorb { from, freeze, slots, ahead } => {
             mix(from.0 << 8 | 5);
+            mix(ahead.cast_unsigned());
             mix(freeze.term.0);
             mix(freeze.index.0);
             slots.ranges().for_each(|(a, b)| mix(u64::from(a.0) << 16 | u64::from(b.0)));

@@ -24,6 +24,8 @@ const TOUCHED_AT_ONCE: usize = 32;
 pub struct Table {
     keys: Keys,
     sessions: Sessions,
+    /// How far its clock is ahead of the bucket's, in µs: the table may have come from a bucket whose clock was another one.
+    ahead: i64,
 }
 
 /// What a read finds.
@@ -40,10 +42,26 @@ impl Table {
         Table::default()
     }
 
-    /// Neither keys nor sessions: nothing would be lost with it.
+    /// Neither keys nor sessions nor a clock of its own: nothing would be lost with it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
+        self.is_bare() && self.ahead == 0
+    }
+
+    /// Only the clock of its own, if any.
+    #[must_use]
+    pub fn is_bare(&self) -> bool {
         self.keys.is_empty() && self.sessions.is_empty()
+    }
+
+    /// It becomes part of a bucket whose clock is `ahead` behind the one that it knew. Its own goes on as if nothing had happened: what
+    /// is to expire does so when it was to, and a connection that was refused is not accepted again.
+    pub fn move_clock(&mut self, ahead: i64) {
+        self.ahead = self.ahead.saturating_add(ahead);
+    }
+
+    fn clock(&self, clock: u64) -> u64 {
+        clock.saturating_add_signed(self.ahead)
     }
 
     /// Keys that it holds, those that are expired and not reaped yet included.
@@ -57,6 +75,7 @@ impl Table {
     /// # Panics
     /// On a command that is not for tables. None that was decoded is.
     pub fn execute<C: Conduct>(&mut self, stamp: Stamp, command: &Command) -> Reply {
+        let stamp = Stamp { clock: self.clock(stamp.clock), ..stamp };
         self.sessions.forget_expired(stamp.clock);
         let Some(Series { connection, number }) = command.series() else {
             return self.execute_plain(stamp, command);
@@ -75,6 +94,7 @@ impl Table {
     /// On anything but a read: writes go through the log, and the rest is none of a table's business.
     #[must_use]
     pub fn read(&self, clock: u64, command: &Command) -> Read {
+        let clock = self.clock(clock);
         let Handler::Read(handler) = command.row().handler else { panic!("{} is no read", command.name()) };
         assert!(!command.is_write(), "writes are executed, not read");
         if self.keys.some_expired(clock)
@@ -104,23 +124,36 @@ impl Table {
     /// Up to `most` keys that are expired at `clock` and wait to be reaped, the longest expired first.
     #[must_use]
     pub fn expired(&self, clock: u64, most: usize) -> Vec<Bytes> {
-        self.keys.expired(clock).take(most).cloned().collect()
+        self.keys.expired(self.clock(clock)).take(most).cloned().collect()
     }
 
     #[must_use]
     pub fn encode(&self) -> Bytes {
-        postcard::to_allocvec(&(&self.keys, &self.sessions)).expect("every table has an encoding").into()
+        let both = (&self.keys, &self.sessions);
+        let encoded = match self.ahead {
+            0 => postcard::to_allocvec(&both),
+            ahead => postcard::to_allocvec(&(both, ahead)),
+        };
+        encoded.expect("every table has an encoding").into()
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Table, Malformed> {
-        let (keys, sessions): (Keys, Sessions) = decode_all(bytes)?;
-        if sessions.is_sound() { Ok(Table { keys, sessions }) } else { Err(Malformed) }
+        let ((keys, sessions), rest): ((Keys, Sessions), _) =
+            postcard::take_from_bytes(bytes).map_err(|_| Malformed)?;
+        let ahead = if rest.is_empty() { 0 } else { decode_all(rest)? };
+        let sound = sessions.is_sound() && (rest.is_empty() || ahead != 0);
+        if sound { Ok(Table { keys, sessions, ahead }) } else { Err(Malformed) }
     }
 
     /// Equal tables have equal fingerprints, on every member and in every build.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
-        postcard::serialize_with_flavor(&(&self.keys, &self.sessions), Fnv::new()).expect("every table has an encoding")
+        let both = (&self.keys, &self.sessions);
+        let print = match self.ahead {
+            0 => postcard::serialize_with_flavor(&both, Fnv::new()),
+            ahead => postcard::serialize_with_flavor(&(both, ahead), Fnv::new()),
+        };
+        print.expect("every table has an encoding")
     }
 
     /// Drops all sessions. Only a planted bug wants that (a split that leaves them behind).

@@ -343,7 +343,7 @@ impl World {
             Output::Register { child, slots, at } => self.meta.hear_register(actor, child, slots, at),
             Output::Frozen { into } => self.meet(Actor { bucket: into, ..actor }, bucket, None),
             Output::SeekFrozen { bucket: other, at } => self.meet(actor, other, at),
-            Output::Absorb { from, slots } => self.take_over(actor, from, &slots),
+            Output::Absorb { from, slots, .. } => self.take_over(actor, from, &slots),
             Output::Merge { absorbed, at } => self.meta.hear_merge(bucket, absorbed, at),
             Output::Ask { nonce } => self.meta.hear_question(actor, nonce),
             Output::Release { .. }
@@ -364,7 +364,7 @@ impl World {
             self.step(frozen, Input::Named { at });
         }
         let phaser = self.replicas.get(&frozen).and_then(|r| r.phaser.as_ref());
-        let frozen = phaser.and_then(|phaser| phaser.frozen(other));
+        let frozen = phaser.and_then(|phaser| phaser.frozen(other, self.now(actor.node)));
         if frozen.is_some() || at.is_some() {
             self.later.push_back((actor, Input::Met { bucket: other, frozen }));
         }

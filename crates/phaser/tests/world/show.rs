@@ -78,7 +78,7 @@ fn entry(entry: &Entry, clocks: bool) -> String {
         Payload::Command { slot, body } => format!("{}@{slot}", String::from_utf8_lossy(body)),
         Payload::Split { child, slots } => format!("Split {child} {slots}"),
         Payload::Freeze { into } => format!("Freeze for {into}"),
-        Payload::Absorb { from, freeze, slots } => format!("Absorb {from} as of {freeze}, slots {slots}"),
+        Payload::Absorb { from, freeze, slots, .. } => format!("Absorb {from} as of {freeze}, slots {slots}"),
     };
     let clock = if clocks { format!(" ({})", seconds(entry.clock)) } else { String::new() };
     format!("{} {what}{clock}", entry.at)
@@ -195,7 +195,7 @@ pub(super) fn output(name: &str, output: &Output, clocks: bool, requests: &[Stri
         }
         Output::Frozen { into } => (Kind::News, Some(format!("{name} has come to its end, for {into}"))),
         Output::SeekFrozen { .. } => (Kind::Talk, None),
-        Output::Absorb { from, slots } => (Kind::News, Some(format!("{name} absorbs {from}: slots {slots}"))),
+        Output::Absorb { from, slots, .. } => (Kind::News, Some(format!("{name} absorbs {from}: slots {slots}"))),
         Output::Merge { absorbed, at } => {
             (Kind::News, Some(format!("{name} tells that it has absorbed {absorbed} at {at}")))
         }

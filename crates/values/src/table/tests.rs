@@ -59,6 +59,30 @@ fn a_read_does_not_decide_that_a_key_is_gone() {
     assert_eq!(table.expired(u64::MAX, 9), no_keys());
 }
 
+/// A bucket with another clock takes the table over: for the table nothing happens.
+#[test]
+fn a_table_keeps_its_clock_when_it_changes_hands() {
+    let get = command("get k");
+    for ahead in [-7_000_000, 7_000_000] {
+        let mut table = Table::new();
+        let now = 100_000_000u64;
+        say(&mut table, now, "set k v px 50");
+        table.move_clock(ahead);
+        let here = |clock: u64| clock.saturating_add_signed(-ahead);
+        let end = now + 50 * MILLI;
+        assert_eq!(table.read(here(end) - 1, &get), Read::Reply(text("v")));
+        assert_eq!(table.read(here(end), &get), Read::Expired("k".into()));
+        assert_eq!(table.expired(here(end), 9), ["k"]);
+        let again = Table::decode(&table.encode()).expect("it was encoded here");
+        assert_eq!((again.fingerprint(), &again), (table.fingerprint(), &table));
+        assert_eq!(say(&mut table, here(end), "get k"), Reply::Nil);
+        assert!(!table.is_empty(), "what comes next goes by the same clock");
+        // And back again: as if nothing had been.
+        table.move_clock(-ahead);
+        assert!(table.is_empty());
+    }
+}
+
 #[test]
 fn the_first_expired_key_of_several_is_named() {
     let mut table = Table::new();
