@@ -167,6 +167,12 @@ impl Blueprint {
         self.buckets.get(&bucket)?.government()
     }
 
+    /// How many members this bucket should have.
+    pub fn wanted(&self, bucket: BucketId) -> usize {
+        let keyspace = self.buckets.get(&bucket).and_then(|b| self.keyspaces.get(&b.keyspace));
+        keyspace.map_or(0, |k| usize::from(k.replicas))
+    }
+
     /// The bucket that a reserved child descends from: its parent may be a child that is not registered either.
     pub(crate) fn root_of(&self, child: BucketId) -> BucketId {
         let mut root = child;

@@ -396,7 +396,8 @@ impl Blueprint {
 
     /// Ends it before its last step, and takes back what it began and did not finish: a candidate that it enlisted and did not see
     /// seated is named no longer (whichever of this and a seat under way is accepted first settles it, R6). Not only in its present
-    /// step: to fill several at once, they are enlisted one after the other before the first of them is waited for.
+    /// step: to fill several at once, they are enlisted one after the other before the first of them is waited for. A bucket that lacks
+    /// members keeps it.
     fn end_operation(&mut self, id: OperationId, state: OperationState) {
         let operation = self.operations.get_mut(&id).expect("it is known");
         let had_begun = operation.is_under_way();
@@ -415,10 +416,13 @@ impl Blueprint {
         }
     }
 
+    /// Not where members are missing meanwhile: what it has taken in so far is then what recovery would begin anew elsewhere. Should it be
+    /// one too many in the end, its primary lets go of it.
     fn drop_candidate(&mut self, bucket: BucketId, node: NodeId) {
         let fresh = Incarnation(self.epoch.next().0);
+        let wanted = self.wanted(bucket);
         let Some(bucket) = self.buckets.get_mut(&bucket) else { return };
-        let Some(government) = bucket.government() else { return };
+        let Some(government) = bucket.government().filter(|g| g.size() >= wanted) else { return };
         if let Some(candidate) = government.candidates.iter().copied().find(|c| c.node == node) {
             let next = government.succeed(&Change::Drop { candidate }, fresh).expect("it is a candidate");
             bucket.rule = Rule::Governed(next);

@@ -8,7 +8,7 @@ mod script;
 mod town;
 
 use blueprint::{BucketId, Epoch, NodeId};
-use reactor::coordinator::Until;
+use reactor::coordinator::{Comes, Until};
 use town::Town;
 
 #[test]
@@ -44,7 +44,9 @@ fn known_by(until: &Until) -> &'static str {
         Until::Answers(_) => "answers, or has departed",
         Until::Seated { .. } => "has filled and seated",
         Until::Leads { .. } => "has handed over to",
-        Until::EnoughMembers { .. } => "another member is seated",
+        Until::EnoughMembers { comes: Comes::Candidates(_), .. } => "now; on its way: ",
+        Until::EnoughMembers { comes: Comes::ByRecovery, .. } => "now; the primary is to enlist another node",
+        Until::EnoughMembers { comes: Comes::FromNowhere, .. } => "now; no node is free for another copy",
         Until::Registered { .. } => "has split off",
         Until::Accepted { .. } => "the meta group has accepted",
         Until::ActsOn { .. } => "which it was sent",
@@ -52,8 +54,9 @@ fn known_by(until: &Until) -> &'static str {
     }
 }
 
-fn one_of_each() -> [Until; 17] {
+fn one_of_each() -> [Until; 19] {
     let (node, primary) = (NodeId(1), NodeId(2));
+    let enough = |comes| Until::EnoughMembers { leaves: node, others: 1, wanted: 2, comes };
     [
         Until::EveryoneWasAsked { open: vec![node] },
         Until::MetaAnswers,
@@ -67,7 +70,9 @@ fn one_of_each() -> [Until; 17] {
         Until::Answers(node),
         Until::Seated { node, primary },
         Until::Leads { node, primary },
-        Until::EnoughMembers { leaves: node, members: 2, min: 2 },
+        enough(Comes::Candidates(vec![node])),
+        enough(Comes::ByRecovery),
+        enough(Comes::FromNowhere),
         Until::Registered { child: BucketId(2), primary },
         Until::Accepted { what: "it".into() },
         Until::ActsOn { node, epoch: Epoch(2) },

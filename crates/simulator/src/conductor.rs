@@ -132,7 +132,7 @@ impl<C: Conduct> World<C> {
             };
             let Some(government) = blueprint.government(*bucket) else { return false };
             let everywhere = government.size() == self.hosts.len();
-            government.size() <= usize::from(government.min_in_sync) && (everywhere || o.steps.len() == 1)
+            government.size() <= blueprint.wanted(*bucket) && everywhere
         };
         blueprint.operations.values().filter(hopeless).map(|o| o.id).collect()
     }
@@ -154,7 +154,8 @@ impl<C: Conduct> World<C> {
                 let rest = [Step::HandOver { bucket, to: new }, Step::Dismiss { bucket, node: primary }];
                 [&enlist(new)[..], &rest].concat()
             }
-            (8, _, Some(old)) if government.size() > usize::from(government.min_in_sync) => {
+            // Where there are only as many as wanted, recovery brings another before this one goes.
+            (8, _, Some(old)) if spare.is_some() || government.size() > self.meta.blueprint.wanted(bucket) => {
                 vec![Step::Dismiss { bucket, node: old }]
             }
             (9, _, Some(_)) => {

@@ -1,6 +1,8 @@
 //! Operations, carried forward step by step. How a step stands is for the blueprint to say; here is what is done so that it comes
 //! true, and by whom. Nothing is done to make a step true *in time*: there is no time.
 
+use alloc::vec::Vec;
+
 use blueprint::{
     Blueprint, BucketId, Change, Command, Conduct, Fate, Government, Instant, MetaCommand, NodeId, Operation,
     OperationState, Standing, Step,
@@ -8,7 +10,8 @@ use blueprint::{
 
 use super::io::{Order, Outbox, Output};
 use super::turns::Need;
-use super::{Coordinator, Subject, Until};
+use super::{Comes, Coordinator, Subject, Until};
+use crate::case::could_take;
 use crate::words::proposal;
 
 /// What one step needs next.
@@ -108,6 +111,14 @@ impl<C: Conduct> Coordinator<C> {
         if let Some(slow) = operation.seated(bucket).find(|n| *n != node && !is_member(*n)) {
             return Due::Nothing(Until::Seated { node: slow, primary: primary.node });
         }
+        // A plan may be old, and others may have died since. Whoever is to go is needed until there are enough without it; recovery
+        // counts it as gone already, and enlists another (`copies_to_stay`).
+        let wanted = self.state.blueprint.wanted(bucket);
+        let others = government.members().filter(|m| m.node != node).count();
+        if others < wanted {
+            let comes = self.comes_instead(node, government);
+            return Due::Nothing(Until::EnoughMembers { leaves: node, others, wanted, comes });
+        }
         if let Some(candidate) = government.candidates.iter().copied().find(|m| m.node == node) {
             return Due::Propose(Change::Drop { candidate });
         }
@@ -117,14 +128,22 @@ impl<C: Conduct> Coordinator<C> {
         if let Some(silent) = government.members().find(|m| m.node != node && !self.watch.hears(m.node, now)) {
             return Due::Nothing(Until::Answers(silent.node));
         }
-        let (members, min) = (government.size(), government.min_in_sync);
-        if members <= usize::from(min) {
-            return Due::Nothing(Until::EnoughMembers { leaves: node, members, min });
-        }
         if self.watch.holding(primary, bucket, now).is_none() {
             return Due::Nothing(Until::PrimaryHolds { primary: primary.node, leaves: node });
         }
         Due::Propose(Change::Dismiss { secondary, fate: Fate::Leaves })
+    }
+
+    fn comes_instead(&self, leaves: NodeId, government: &Government) -> Comes {
+        let coming: Vec<NodeId> = government.candidates.iter().map(|m| m.node).filter(|node| *node != leaves).collect();
+        let blueprint = &self.state.blueprint;
+        if !coming.is_empty() {
+            Comes::Candidates(coming)
+        } else if blueprint.nodes.keys().any(|node| could_take(blueprint, government, *node)) {
+            Comes::ByRecovery
+        } else {
+            Comes::FromNowhere
+        }
     }
 
     /// If it is this coordinator's turn; another one's otherwise. Either way it is waited for.

@@ -70,11 +70,13 @@ pub enum Until {
         node: NodeId,
         primary: NodeId,
     },
-    /// To leave now would take the bucket below its minimum.
+    /// To leave now would leave the bucket with fewer members than wanted.
     EnoughMembers {
         leaves: NodeId,
-        members: usize,
-        min: u8,
+        /// Members without it.
+        others: usize,
+        wanted: usize,
+        comes: Comes,
     },
     Registered {
         child: BucketId,
@@ -92,6 +94,17 @@ pub enum Until {
     Resumed,
 }
 
+/// Where another member is to come from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Comes {
+    /// These are being filled, and will be seated.
+    Candidates(Vec<NodeId>),
+    /// The primary enlists a node, as after a death (`recover`).
+    ByRecovery,
+    /// Every node that could take a copy has one.
+    FromNowhere,
+}
+
 impl Until {
     /// Whose doing it is waited for; nobody's in particular when it is the meta group's or an operator's.
     pub fn on(&self) -> Vec<NodeId> {
@@ -107,11 +120,11 @@ impl Until {
             Self::NameIsFree { by, .. } => Vec::from([*by]),
             Self::PrimaryHolds { primary, .. } | Self::Registered { primary, .. } => Vec::from([*primary]),
             Self::Seated { node, primary } | Self::Leads { node, primary } => Vec::from([*primary, *node]),
-            Self::MetaAnswers
-            | Self::ReportsSettled
-            | Self::EnoughMembers { .. }
-            | Self::Accepted { .. }
-            | Self::Resumed => Vec::new(),
+            Self::MetaAnswers | Self::ReportsSettled | Self::Accepted { .. } | Self::Resumed => Vec::new(),
+            Self::EnoughMembers { comes, .. } => match comes {
+                Comes::Candidates(nodes) => nodes.clone(),
+                Comes::ByRecovery | Comes::FromNowhere => Vec::new(),
+            },
         }
     }
 }
@@ -157,13 +170,23 @@ impl fmt::Display for Until {
             Self::Answers(node) => write!(f, "{node} answers, or has departed"),
             Self::Seated { node, primary } => write!(f, "{primary} has filled and seated {node}"),
             Self::Leads { node, primary } => write!(f, "{primary} has handed over to {node}"),
-            Self::EnoughMembers { leaves, members, min } => {
-                write!(f, "another member is seated: {leaves} is one of {members}, and {min} are needed without it")
+            Self::EnoughMembers { leaves, others, wanted, comes } => {
+                write!(f, "there are {wanted} members without {leaves}, as many as wanted ({others} now; {comes})")
             }
             Self::Registered { child, primary } => write!(f, "{primary} has split off {child}"),
             Self::Accepted { what } => write!(f, "the meta group has accepted {what}"),
             Self::ActsOn { node, epoch } => write!(f, "{node} acts on {epoch}, which it was sent"),
             Self::Resumed => write!(f, "somebody resumes it"),
+        }
+    }
+}
+
+impl fmt::Display for Comes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Candidates(nodes) => write!(f, "on its way: {}", List(nodes)),
+            Self::ByRecovery => write!(f, "the primary is to enlist another node"),
+            Self::FromNowhere => write!(f, "no node is free for another copy: add one, or cancel this"),
         }
     }
 }

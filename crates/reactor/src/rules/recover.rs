@@ -36,12 +36,12 @@ impl<C: Conduct> Rule<C> {
                 unmet: no_free_node,
             },
             Need {
-                condition: "few enough recoveries are under way",
+                condition: "few enough recoveries are under way, or writes wait for this one (R8)",
                 because: "backfills share the network and the disks with the clients",
                 unmet: too_many,
             },
             Need {
-                condition: "it is the turn of this bucket",
+                condition: "it is the turn of this bucket, or writes wait for it (R8)",
                 because: "nodes decide by themselves, and would otherwise all begin at once",
                 unmet: not_its_turn,
             },
@@ -74,7 +74,7 @@ fn too_early<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
 
 fn not_its_turn<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
     // A tail costs little, and who has come back has all of them to catch up with.
-    if best(case).is_some_and(|node| has_copy(case, node)) {
+    if is_urgent(case) || best(case).is_some_and(|node| has_copy(case, node)) {
         return None;
     }
     let limits = case.situation.limits;
@@ -89,8 +89,12 @@ fn not_its_turn<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
 fn earliest<C: Conduct>(case: &Case<'_, C>) -> Instant {
     let since = case.situation.marks.short_since(case.bucket_id()).unwrap_or(case.now());
     let returned = preferred(case, |_| true).is_some_and(|node| has_copy(case, node));
-    let urgent = case.government.is_some_and(|g| !g.in_sync());
-    if returned || urgent { since } else { since + case.situation.limits.recovery_delay }
+    if returned || is_urgent(case) { since } else { since + case.situation.limits.recovery_delay }
+}
+
+/// It takes no writes until there is another copy (R8): nothing else is worth waiting for.
+fn is_urgent<C: Conduct>(case: &Case<'_, C>) -> bool {
+    case.government.is_some_and(|g| !g.in_sync())
 }
 
 fn something_proposed<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
@@ -160,6 +164,9 @@ fn has_copy<C: Conduct>(case: &Case<'_, C>, node: NodeId) -> bool {
 /// The preferred one of those that have room.
 fn best<C: Conduct>(case: &Case<'_, C>) -> Option<NodeId> {
     let limits = case.situation.limits;
+    if is_urgent(case) {
+        return preferred(case, |_| true);
+    }
     preferred(case, |node| {
         let times = if has_copy(case, node) { TAILS } else { 1 };
         let here = case.census.candidates_on(node) < limits.recoveries_per_node * times;

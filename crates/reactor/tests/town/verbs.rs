@@ -3,7 +3,8 @@
 //! ```text
 //! nodes 3 coordinators 2          n1 n2 n3, c1 c2; everybody hears everybody
 //! coordinator c3                  another one starts
-//! keyspace n1,n2 n2,n3            a bucket per word, its primary first; min 2 (or `keyspace min=1 …`)
+//! keyspace n1,n2 n2,n3            a bucket per word, its primary first; as many replicas as in the longest; min 2 (or
+//!                                 `keyspace replicas=3 min=1 …`)
 //! run 2s                          time passes (also ms); lines that are repeated come once per block
 //! kill n1 | revive n1             it neither answers nor hears
 //! mute n1 c2 | unmute n1 c2       c2 does not hear n1
@@ -13,7 +14,7 @@
 //! slow c1 | let-go c1             what it proposes (but not its reports) is under way, then arrives in order
 //! end n2 b1 t1#7                  where its log ends; `lose n2 b1`: its replica is gone
 //! name n4 c                       a new node under this name
-//! seat b1 n3 | renew b1           what the primary does by itself
+//! enlist b1 n3 | seat b1 n3 | renew b1   what the primary does by itself
 //! obey                            the primary does what it was told last
 //! start o1 enlist b1 n3; seated b1 n3; hand-over b1 n3; dismiss b1 n1; split b1 b2 0-99
 //! pause o1 | resume o1 | cancel o1
@@ -62,6 +63,9 @@ impl Town {
             ["let-go", c] => self.let_go(c)?,
             ["end", n, b, at] => drop(self.node(n)?.ends.insert(BucketId(number(b)?), position(at)?)),
             ["lose", n, b] => drop(self.node(n)?.lost.insert(BucketId(number(b)?))),
+            ["enlist", b, n] => {
+                self.succeed(BucketId(number(b)?), Change::Enlist { node: NodeId(number(n)?) })?;
+            }
             ["seat", b, n] => {
                 let bucket = BucketId(number(b)?);
                 let government = self.meta.blueprint.government(bucket).ok_or("no such bucket")?;
@@ -112,16 +116,19 @@ impl Town {
     }
 
     fn keyspace(&mut self, words: &[&str]) -> Result<(), String> {
-        let mut min_in_sync = None;
+        let (mut min_in_sync, mut wanted) = (None, 0);
         let mut placement = Vec::new();
         for word in words {
-            match word.strip_prefix("min=") {
-                Some(min) => min_in_sync = Some(number(min)? as u8),
+            match word.split_once('=') {
+                Some(("min", min)) => min_in_sync = Some(number(min)? as u8),
+                Some(("replicas", replicas)) => wanted = number(replicas)? as usize,
+                Some(_) => return Err(format!("a keyspace has no {word}")),
                 None => placement.push(word.split(',').map(|n| number(n).map(NodeId)).collect::<Result<Vec<_>, _>>()?),
             }
         }
         let name = format!("k{}", self.meta.blueprint.next_keyspace.0);
-        let (kind, replicas, durability) = (Kind::Store, 3, Durability::Disk);
+        let replicas = placement.iter().map(Vec::len).max().unwrap_or(1).max(wanted) as u8;
+        let (kind, durability) = (Kind::Store, Durability::Disk);
         self.change(Command::CreateKeyspace { name, kind, replicas, min_in_sync, durability, placement })
     }
 

@@ -18,7 +18,7 @@ use tokio::task::spawn_blocking;
 use super::{Office, unavailable, wish};
 use crate::names::named;
 
-/// Recovery from a death counts these copies too, and has to wait for them.
+/// All of them share network and disks with the clients, and with recovery, which does not count them.
 const MOST_AT_ONCE: usize = 8;
 /// Somebody else may plan at the same time, and take the id.
 const ATTEMPTS: usize = 8;
