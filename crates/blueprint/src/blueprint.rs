@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BucketId, Epoch, Flaw, Government, KeyspaceId, Member, NodeId, Operation, OperationId, Position, Slot, SlotMap,
-    SlotSet, Term,
+    BucketId, Epoch, Flaw, Government, Intent, KeyspaceId, Member, NodeId, Operation, OperationId, Position, Slot,
+    SlotMap, SlotSet, Term,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +44,8 @@ pub struct Node {
     pub zone: String,
     pub addresses: Vec<String>,
     pub state: NodeState,
+    /// It outlives departures and failovers: only operators change it.
+    pub intent: Intent,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

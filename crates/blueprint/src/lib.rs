@@ -13,6 +13,7 @@ mod departure;
 mod format;
 mod government;
 mod ids;
+mod intent;
 mod meta_state;
 mod operation;
 mod refusal;
@@ -34,6 +35,7 @@ pub use government::{Change, Fate, Government, Unlawful};
 pub use ids::{
     BucketId, CoordinatorId, Epoch, Incarnation, Index, KeyspaceId, LaneId, Member, NodeId, OperationId, Position, Term,
 };
+pub use intent::Intent;
 pub use meta_state::{MetaCommand, MetaState};
 pub use operation::{Hitch, MAX_STEPS, Operation, OperationState, Standing, Step};
 pub use refusal::Refusal;

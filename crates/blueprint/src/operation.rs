@@ -17,7 +17,9 @@ use serde::{Deserialize, Serialize};
 use crate::blueprint::{Birth, Blueprint, Rule};
 use crate::command::{MAX_RESERVED, Outcome};
 use crate::soundness::is_words;
-use crate::{BucketId, Change, Government, Incarnation, NodeId, OperationId, Refusal, SlotSet, Unlawful};
+use crate::{
+    BucketId, Change, Government, Incarnation, Intent, KeyspaceId, NodeId, OperationId, Refusal, SlotSet, Unlawful,
+};
 
 /// An operation travels whole with each of its steps. A larger change is several operations.
 pub const MAX_STEPS: usize = 1024;
@@ -51,6 +53,16 @@ pub enum Step {
     Dismiss { bucket: BucketId, node: NodeId },
     /// The child, whose id was reserved when the operation started, has these slots.
     Split { bucket: BucketId, child: BucketId, slots: SlotSet },
+    /// This is in mind with the node.
+    Mark { node: NodeId, intent: Intent },
+    /// Each bucket of the keyspace should have so many members.
+    SetReplicas { keyspace: KeyspaceId, replicas: u8 },
+    /// Below this many members the bucket takes no writes (R8).
+    SetMinimum { bucket: BucketId, min: u8 },
+    /// The keyspace is removed: it has no name, and its buckets no members.
+    RemoveKeyspace { keyspace: KeyspaceId },
+    /// Every holder has erased what it held of it, and it is gone.
+    AwaitErased { keyspace: KeyspaceId },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -93,6 +105,8 @@ pub enum Hitch {
     ReplacementLost { bucket: BucketId, node: NodeId, instead: NodeId },
     #[error("the slots that {child} was to have are not in {bucket}, or are all that it has")]
     SlotsElsewhere { bucket: BucketId, child: BucketId },
+    #[error("{0} is being removed or is gone")]
+    KeyspaceGone(KeyspaceId),
 }
 
 impl Operation {
@@ -116,11 +130,11 @@ impl Operation {
     /// Everything that it changes or makes.
     pub fn buckets(&self) -> BTreeSet<BucketId> {
         let children = self.steps.iter().filter_map(Step::child);
-        self.steps.iter().map(Step::bucket).chain(children).collect()
+        self.steps.iter().filter_map(Step::bucket).chain(children).collect()
     }
 
     pub fn concerns(&self, bucket: BucketId) -> bool {
-        self.steps.iter().any(|step| step.bucket() == bucket || step.child() == Some(bucket))
+        self.steps.iter().any(|step| step.bucket() == Some(bucket) || step.child() == Some(bucket))
     }
 
     /// Whom it made a candidate, and did not see seated.
@@ -145,13 +159,18 @@ impl Operation {
 }
 
 impl Step {
-    pub fn bucket(&self) -> BucketId {
+    /// None if it is about a node, or about a whole keyspace.
+    pub fn bucket(&self) -> Option<BucketId> {
         match self {
             Self::Enlist { bucket, .. }
             | Self::AwaitSeated { bucket, .. }
             | Self::HandOver { bucket, .. }
             | Self::Dismiss { bucket, .. }
-            | Self::Split { bucket, .. } => *bucket,
+            | Self::Split { bucket, .. }
+            | Self::SetMinimum { bucket, .. } => Some(*bucket),
+            Self::Mark { .. } | Self::SetReplicas { .. } | Self::RemoveKeyspace { .. } | Self::AwaitErased { .. } => {
+                None
+            }
         }
     }
 
@@ -161,9 +180,16 @@ impl Step {
 
     pub fn node(&self) -> Option<NodeId> {
         match self {
-            Self::Enlist { node, .. } | Self::AwaitSeated { node, .. } | Self::Dismiss { node, .. } => Some(*node),
+            Self::Enlist { node, .. }
+            | Self::AwaitSeated { node, .. }
+            | Self::Dismiss { node, .. }
+            | Self::Mark { node, .. } => Some(*node),
             Self::HandOver { to, .. } => Some(*to),
-            Self::Split { .. } => None,
+            Self::Split { .. }
+            | Self::SetReplicas { .. }
+            | Self::SetMinimum { .. }
+            | Self::RemoveKeyspace { .. }
+            | Self::AwaitErased { .. } => None,
         }
     }
 }
@@ -175,7 +201,10 @@ impl Blueprint {
         if let Step::Split { bucket, child, slots } = step {
             return self.split_standing(*bucket, *child, slots);
         }
-        let bucket = step.bucket();
+        if let Some(standing) = self.standing_at_large(step) {
+            return standing;
+        }
+        let bucket = step.bucket().expect("all others are about a bucket");
         let Some(government) = self.government(bucket) else { return Standing::Hitched(Hitch::BucketGone(bucket)) };
         let (seated, named) = (|node| is_seated(government, node), |node| is_named(government, node));
         let gone = |node| (!self.is_present(node)).then_some(Hitch::NodeGone(node));
@@ -191,7 +220,12 @@ impl Blueprint {
                 let lost = operation.seated(bucket).find(|n| *n != node && (!named(*n) || !self.is_present(*n)));
                 (!named(node), lost.map(|instead| Hitch::ReplacementLost { bucket, node, instead }))
             }
-            Step::Split { .. } => unreachable!("decided above"),
+            Step::SetMinimum { min, .. } => (government.min_in_sync == min, None),
+            Step::Split { .. }
+            | Step::Mark { .. }
+            | Step::SetReplicas { .. }
+            | Step::RemoveKeyspace { .. }
+            | Step::AwaitErased { .. } => unreachable!("decided above"),
         };
         match hitch {
             _ if done => Standing::True,
@@ -287,7 +321,8 @@ impl Blueprint {
     fn require_steps(&self, steps: &[Step]) -> Result<Vec<(BucketId, BucketId)>, Refusal> {
         let mut children: Vec<(BucketId, BucketId)> = Vec::new();
         for step in steps {
-            let bucket = step.bucket();
+            self.require_step_at_large(step)?;
+            let Some(bucket) = step.bucket() else { continue };
             if !children.iter().any(|(child, _)| *child == bucket) {
                 let government = self.require_government(bucket)?;
                 if let Some(other) = self.operation_on(bucket) {
@@ -300,9 +335,15 @@ impl Blueprint {
                 }
             }
             match step {
-                Step::Enlist { node, .. } | Step::AwaitSeated { node, .. } | Step::HandOver { to: node, .. } => {
+                Step::Enlist { node, .. } | Step::HandOver { to: node, .. } => {
                     self.require_present(*node)?;
+                    if self.drains(*node) {
+                        return Err(Refusal::NodeDrains(*node));
+                    }
                 }
+                Step::AwaitSeated { node, .. } => self.require_present(*node)?,
+                Step::SetMinimum { min: 0, .. } => return Err(Unlawful::ZeroMinimum.into()),
+                Step::SetMinimum { .. } => {}
                 Step::Dismiss { node, .. } => {
                     self.nodes.get(node).ok_or(Refusal::UnknownNode(*node))?;
                 }
@@ -318,6 +359,10 @@ impl Blueprint {
                     }
                     children.push((*child, *bucket));
                 }
+                Step::Mark { .. }
+                | Step::SetReplicas { .. }
+                | Step::RemoveKeyspace { .. }
+                | Step::AwaitErased { .. } => unreachable!("they are about no bucket"),
             }
         }
         let reserved = self.reserved.len() + children.len();

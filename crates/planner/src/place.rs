@@ -64,6 +64,7 @@ fn unborn(blueprint: &Blueprint, replicas: u8, leader: usize) -> Piece {
         bytes: None,
         wanted: usize::from(replicas),
         min_in_sync: 1,
+        minimum: 1,
         members: vec![],
         candidates: vec![],
         copies: vec![],

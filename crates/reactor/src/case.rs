@@ -264,10 +264,11 @@ fn ruled_by(situation: &Situation<'_>, bucket: BucketId) -> Option<BucketId> {
     None
 }
 
-/// It is present and has no part in it: as far as the blueprint knows, another copy can be made there.
+/// It is present, stays, and has no part in it: as far as the blueprint knows, another copy can be made there. While writes wait for one
+/// (R8), it may as well go later.
 pub(crate) fn could_take(blueprint: &Blueprint, government: &Government, node: NodeId) -> bool {
     let named = government.members().chain(government.candidates.iter().copied()).any(|m| m.node == node);
-    blueprint.is_present(node) && !named
+    blueprint.is_present(node) && !named && (!blueprint.drains(node) || !government.in_sync())
 }
 
 pub(crate) fn copies(government: &Government) -> usize {
@@ -282,7 +283,12 @@ pub(crate) fn copies_to_stay(blueprint: &Blueprint, bucket: BucketId, government
     let named =
         |node: NodeId| government.members().chain(government.candidates.iter().copied()).any(|m| m.node == node);
     let (mut leave, mut come) = (BTreeSet::new(), BTreeSet::new());
-    for step in operation.steps.iter().skip(operation.at as usize).filter(|step| step.bucket() == bucket) {
+    let keyspace = blueprint.buckets.get(&bucket).map(|b| b.keyspace);
+    // What comes after another number of copies is wanted is judged once it is: until then nobody comes or goes.
+    let of_another_number =
+        |step: &&Step| matches!(step, Step::SetReplicas { keyspace: k, .. } if Some(*k) == keyspace);
+    let ahead = operation.steps.iter().skip(operation.at as usize).take_while(|step| !of_another_number(step));
+    for step in ahead.filter(|step| step.bucket() == Some(bucket)) {
         match *step {
             Step::Dismiss { node, .. } if named(node) => leave.insert(node),
             Step::Enlist { node, .. } if !named(node) => come.insert(node),
@@ -290,7 +296,12 @@ pub(crate) fn copies_to_stay(blueprint: &Blueprint, bucket: BucketId, government
             | Step::Enlist { .. }
             | Step::AwaitSeated { .. }
             | Step::HandOver { .. }
-            | Step::Split { .. } => false,
+            | Step::Split { .. }
+            | Step::SetMinimum { .. }
+            | Step::Mark { .. }
+            | Step::SetReplicas { .. }
+            | Step::RemoveKeyspace { .. }
+            | Step::AwaitErased { .. } => false,
         };
     }
     copies(government) + come.len() - leave.len()

@@ -7,7 +7,7 @@
 mod script;
 mod town;
 
-use blueprint::{BucketId, Epoch, NodeId};
+use blueprint::{BucketId, Epoch, KeyspaceId, NodeId};
 use reactor::coordinator::{Comes, Until};
 use town::Town;
 
@@ -48,13 +48,16 @@ fn known_by(until: &Until) -> &'static str {
         Until::EnoughMembers { comes: Comes::ByRecovery, .. } => "now; the primary is to enlist another node",
         Until::EnoughMembers { comes: Comes::FromNowhere, .. } => "now; no node is free for another copy",
         Until::Registered { .. } => "has split off",
+        Until::MembersForMinimum { .. } => "below which nothing would be written",
+        Until::Erased { there, .. } if there.is_empty() => "or is removed for good: it has departed",
+        Until::Erased { .. } => "erased what is left of",
         Until::Accepted { .. } => "the meta group has accepted",
         Until::ActsOn { .. } => "which it was sent",
         Until::Resumed => "somebody resumes it",
     }
 }
 
-fn one_of_each() -> [Until; 19] {
+fn one_of_each() -> [Until; 22] {
     let (node, primary) = (NodeId(1), NodeId(2));
     let enough = |comes| Until::EnoughMembers { leaves: node, others: 1, wanted: 2, comes };
     [
@@ -74,6 +77,9 @@ fn one_of_each() -> [Until; 19] {
         enough(Comes::ByRecovery),
         enough(Comes::FromNowhere),
         Until::Registered { child: BucketId(2), primary },
+        Until::MembersForMinimum { members: 1, min: 2 },
+        Until::Erased { keyspace: KeyspaceId(1), there: vec![node], away: vec![] },
+        Until::Erased { keyspace: KeyspaceId(1), there: vec![], away: vec![node] },
         Until::Accepted { what: "it".into() },
         Until::ActsOn { node, epoch: Epoch(2) },
         Until::Resumed,

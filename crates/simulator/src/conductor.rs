@@ -222,14 +222,14 @@ impl<C: Conduct> World<C> {
             }
             let waited = time - since.1;
             let Some(step) = operation.steps.get(operation.at as usize) else { continue };
-            let Some(government) = blueprint.government(step.bucket()) else { continue };
+            let Some(bucket) = step.bucket() else { continue };
+            let Some(government) = blueprint.government(bucket) else { continue };
             let may_wait = self.hopeless_operations().contains(&operation.id);
             if self.plan.busy && waited > STEP_PATIENCE && !may_wait {
                 // Nothing goes wrong here, no throttle holds anything back: however busy the bucket is, its moves end.
                 return fail("moves_end", format!("{step:?} has not come true: {government:?}"));
             }
             let primary = (Participant::Primary, government.primary.node);
-            let bucket = step.bucket();
             match *step {
                 Step::HandOver { to, .. } if to != government.primary.node => {
                     self.begin_move(Move::HandOver, bucket, vec![primary, (Participant::Successor, to)], None);
@@ -243,7 +243,12 @@ impl<C: Conduct> World<C> {
                 | Step::AwaitSeated { .. }
                 | Step::HandOver { .. }
                 | Step::Dismiss { .. }
-                | Step::Split { .. } => {}
+                | Step::Split { .. }
+                | Step::SetMinimum { .. }
+                | Step::Mark { .. }
+                | Step::SetReplicas { .. }
+                | Step::RemoveKeyspace { .. }
+                | Step::AwaitErased { .. } => {}
             }
         }
         Ok(())

@@ -18,7 +18,7 @@ fn pick<T: Clone>(from: impl IntoIterator<Item = T>, die: u16) -> Option<T> {
 
 fn command(b: &Blueprint, (kind, x, y, z): Dice) -> Command {
     let node = NodeId(u64::from(x % 7) + 1);
-    match kind % 42 {
+    match kind % 45 {
         0..4 => add_node(node.0, &letter(u64::from(y % 6) + 1)),
         4 => Command::Depart { node },
         5 => Command::Return { node },
@@ -30,8 +30,14 @@ fn command(b: &Blueprint, (kind, x, y, z): Dice) -> Command {
         16..20 => register(b, x, y, z),
         20 => relieve(b, x),
         21..30 => operation(b, x, y, z),
+        42 => Command::Mark { node, intent: intent(y) },
+        43..45 => Command::SetReplicas { keyspace: KeyspaceId(u32::from(x % 5) + 1), replicas: (y % 5) as u8 },
         _ => succeed(b, x, y, z),
     }
+}
+
+fn intent(y: u16) -> Intent {
+    [Intent::Stays, Intent::Drains, Intent::Goes][usize::from(y) % 3]
 }
 
 fn create_keyspace(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
@@ -130,7 +136,13 @@ fn start_operation(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
     let split = Step::Split { bucket, child, slots: parent.slots.split_half().1 };
     let (enlist, seated) = (Step::Enlist { bucket, node }, Step::AwaitSeated { bucket, node });
     let (hand_over, dismiss) = (Step::HandOver { bucket, to: node }, Step::Dismiss { bucket, node: old });
-    let steps = match z / 16 % 6 {
+    let keyspace = parent.keyspace;
+    let replicas = (y % 5) as u8;
+    let steps = match z / 16 % 10 {
+        6 => alloc::vec![Step::Mark { node, intent: intent(x) }, hand_over],
+        7 => alloc::vec![Step::SetMinimum { bucket, min: replicas }, Step::SetReplicas { keyspace, replicas }, enlist],
+        8 => alloc::vec![Step::SetReplicas { keyspace, replicas }, dismiss],
+        9 => alloc::vec![Step::RemoveKeyspace { keyspace }, Step::AwaitErased { keyspace }],
         0 => alloc::vec![enlist, seated, dismiss],
         1 => alloc::vec![enlist, seated, hand_over, dismiss],
         2 => alloc::vec![Step::HandOver { bucket, to: old }],
@@ -296,9 +308,9 @@ fn histories_reach_every_corner() {
     use proptest::test_runner::TestRunner;
 
     let mut runner = TestRunner::deterministic();
-    let (mut commands, mut changes) = ([0u32; 18], [0u32; 9]);
+    let (mut commands, mut changes) = ([0u32; 20], [0u32; 9]);
     let (mut heirs, mut retired, mut refused) = (0, 0, 0);
-    for _ in 0..300 {
+    for _ in 0..400 {
         let mut b = history(&[]).pop().unwrap();
         for roll in dice(150).new_tree(&mut runner).unwrap().current() {
             let command = command(&b, roll);
@@ -316,7 +328,7 @@ fn histories_reach_every_corner() {
     assert!(heirs > 200 && retired > 200 && refused > 200, "{heirs} {retired} {refused}");
 }
 
-fn count(command: &Command, commands: &mut [u32; 18], changes: &mut [u32; 9]) {
+fn count(command: &Command, commands: &mut [u32; 20], changes: &mut [u32; 9]) {
     let which = match command {
         Command::AddNode { .. } => 0,
         Command::Depart { .. } => 1,
@@ -335,6 +347,8 @@ fn count(command: &Command, commands: &mut [u32; 18], changes: &mut [u32; 9]) {
         Command::CancelOperation { .. } => 15,
         Command::PlanOperation { .. } => 16,
         Command::ApplyOperation { .. } => 17,
+        Command::Mark { .. } => 18,
+        Command::SetReplicas { .. } => 19,
         Command::Succeed { change, .. } => {
             changes[match change {
                 Change::Enlist { .. } => 0,

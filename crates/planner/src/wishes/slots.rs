@@ -70,7 +70,7 @@ impl Draft<'_> {
             why: format!("{to} leads slots {slots} of {keyspace}"),
             idle: format!("{to} leads these slots already"),
             hand_over: "led until now",
-            set_replicas: None,
+            first: Vec::new(),
         })
     }
 
@@ -99,6 +99,6 @@ impl Draft<'_> {
 impl Purpose {
     fn of_splitting(why: alloc::string::String) -> Self {
         let idle = "no bucket has more than one slot: nothing can be split".into();
-        Self { why, idle, hand_over: "leads", set_replicas: None }
+        Self { why, idle, hand_over: "leads", first: Vec::new() }
     }
 }

@@ -1,11 +1,12 @@
 //! Operations, carried forward step by step. How a step stands is for the blueprint to say; here is what is done so that it comes
 //! true, and by whom. Nothing is done to make a step true *in time*: there is no time.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use blueprint::{
-    Blueprint, BucketId, Change, Command, Conduct, Fate, Government, Instant, MetaCommand, NodeId, Operation,
-    OperationState, Standing, Step,
+    Blueprint, Bucket, BucketId, Change, Command, Conduct, Fate, Government, Instant, KeyspaceId, MetaCommand, NodeId,
+    Operation, OperationState, Rule, Standing, Step,
 };
 
 use super::io::{Order, Outbox, Output};
@@ -51,7 +52,7 @@ impl<C: Conduct> Coordinator<C> {
         out: &mut Outbox,
     ) -> Until {
         let step = operation.step().expect("an open operation has a step");
-        let bucket = step.bucket();
+        let Some(bucket) = step.bucket() else { return self.bring_about_at_large(now, blueprint, step, mine, out) };
         let government = blueprint.government(bucket).expect("an open step has a bucket that is governed");
         match self.due(now, operation, step, government) {
             Due::Nothing(until) => until,
@@ -68,6 +69,33 @@ impl<C: Conduct> Coordinator<C> {
         }
     }
 
+    /// A step that is about a node, or about a whole keyspace.
+    fn bring_about_at_large(
+        &mut self,
+        now: Instant,
+        blueprint: &Blueprint,
+        step: &Step,
+        mine: bool,
+        out: &mut Outbox,
+    ) -> Until {
+        let command = match *step {
+            Step::Mark { node, intent } => Command::Mark { node, intent },
+            Step::SetReplicas { keyspace, replicas } => Command::SetReplicas { keyspace, replicas },
+            Step::RemoveKeyspace { keyspace } => Command::RemoveKeyspace { keyspace },
+            Step::AwaitErased { keyspace } => {
+                let (there, away) = holders(blueprint, keyspace).into_iter().partition(|n| blueprint.is_present(*n));
+                return Until::Erased { keyspace, there, away };
+            }
+            Step::Enlist { .. }
+            | Step::AwaitSeated { .. }
+            | Step::HandOver { .. }
+            | Step::Dismiss { .. }
+            | Step::Split { .. }
+            | Step::SetMinimum { .. } => unreachable!("it is about a bucket"),
+        };
+        self.propose(now, command, mine, out)
+    }
+
     fn due(&self, now: Instant, operation: &Operation, step: &Step, government: &Government) -> Due {
         let primary = government.primary.node;
         let silent = |node: NodeId| !self.watch.hears(node, now);
@@ -81,6 +109,13 @@ impl<C: Conduct> Coordinator<C> {
             Step::Split { bucket, child, slots } => {
                 let order = Order::Split { bucket: *bucket, child: *child, slots: slots.clone() };
                 Due::Order(primary, order, Until::Registered { child: *child, primary })
+            }
+            Step::SetMinimum { min, .. } if government.size() < usize::from(*min) => {
+                Due::Nothing(Until::MembersForMinimum { members: government.size(), min: *min })
+            }
+            Step::SetMinimum { min, .. } => Due::Propose(Change::SetMinInSync { min: *min }),
+            Step::Mark { .. } | Step::SetReplicas { .. } | Step::RemoveKeyspace { .. } | Step::AwaitErased { .. } => {
+                unreachable!("it is about no bucket")
             }
         }
     }
@@ -154,4 +189,13 @@ impl<C: Conduct> Coordinator<C> {
         }
         Until::Accepted { what }
     }
+}
+
+/// Nodes that still hold something of a keyspace that was removed.
+fn holders(blueprint: &Blueprint, keyspace: KeyspaceId) -> BTreeSet<NodeId> {
+    let holders = |bucket: &Bucket| match &bucket.rule {
+        Rule::Removed { holders, .. } => holders.iter().map(|m| m.node).collect(),
+        Rule::Governed(_) => Vec::new(),
+    };
+    blueprint.buckets_of(keyspace).flat_map(holders).collect()
 }

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use blueprint::{BucketId, Epoch, Instant, NodeId, OperationId};
+use blueprint::{BucketId, Epoch, Instant, KeyspaceId, NodeId, OperationId};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
@@ -82,6 +82,17 @@ pub enum Until {
         child: BucketId,
         primary: NodeId,
     },
+    /// Another minimum is asked for: with fewer members than that the bucket would take no writes (R8).
+    MembersForMinimum {
+        members: usize,
+        min: u8,
+    },
+    /// The keyspace was removed, and is kept until every holder has erased.
+    Erased {
+        keyspace: KeyspaceId,
+        there: Vec<NodeId>,
+        away: Vec<NodeId>,
+    },
     /// Proposed; the blueprint does not show it yet.
     Accepted {
         what: String,
@@ -120,7 +131,12 @@ impl Until {
             Self::NameIsFree { by, .. } => Vec::from([*by]),
             Self::PrimaryHolds { primary, .. } | Self::Registered { primary, .. } => Vec::from([*primary]),
             Self::Seated { node, primary } | Self::Leads { node, primary } => Vec::from([*primary, *node]),
-            Self::MetaAnswers | Self::ReportsSettled | Self::Accepted { .. } | Self::Resumed => Vec::new(),
+            Self::MetaAnswers
+            | Self::ReportsSettled
+            | Self::MembersForMinimum { .. }
+            | Self::Accepted { .. }
+            | Self::Resumed => Vec::new(),
+            Self::Erased { there, away, .. } => there.iter().chain(away).copied().collect(),
             Self::EnoughMembers { comes, .. } => match comes {
                 Comes::Candidates(nodes) => nodes.clone(),
                 Comes::ByRecovery | Comes::FromNowhere => Vec::new(),
@@ -174,6 +190,18 @@ impl fmt::Display for Until {
                 write!(f, "there are {wanted} members without {leaves}, as many as wanted ({others} now; {comes})")
             }
             Self::Registered { child, primary } => write!(f, "{primary} has split off {child}"),
+            Self::MembersForMinimum { members, min } => {
+                write!(f, "there are {min} members, below which nothing would be written (there are {members})")
+            }
+            Self::Erased { keyspace, there, away } if there.is_empty() => write!(
+                f,
+                "{} returns and has erased what it holds of {keyspace}, or is removed for good: it has departed",
+                List(away)
+            ),
+            Self::Erased { keyspace, there, .. } => {
+                let has = if there.len() == 1 { "has" } else { "have" };
+                write!(f, "{} {has} erased what is left of {keyspace}", List(there))
+            }
             Self::Accepted { what } => write!(f, "the meta group has accepted {what}"),
             Self::ActsOn { node, epoch } => write!(f, "{node} acts on {epoch}, which it was sent"),
             Self::Resumed => write!(f, "somebody resumes it"),

@@ -4,9 +4,9 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use blueprint::{Breach, Change, Command, Conduct, Government, Instant, NodeId};
+use blueprint::{Breach, Change, Command, Conduct, Government, Instant, Intent, NodeId};
 
-use crate::case::Case;
+use crate::case::{Case, could_take};
 use crate::holding::{Growth, HandOver};
 use crate::reaction::{Deed, Whom};
 use crate::rule::{About, Need, Rule, Unmet};
@@ -31,7 +31,7 @@ impl<C: Conduct> Rule<C> {
             },
             Self::NOTHING_PROPOSED,
             Need {
-                condition: "there is a node that is present, can be reached, does not leave and has no part in it",
+                condition: "there is a node that is present, can be reached, does not leave or drain, and has no part in it",
                 because: "a second copy on the same node is none",
                 unmet: no_free_node,
             },
@@ -115,7 +115,10 @@ fn no_free_node<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
     let missing = case.wanted() - case.copies_to_stay(government);
     Unmet::on(
         Whom::Operator,
-        format!("a node for {} more: none that is present and reachable is free", count(missing, "copy", "copies")),
+        format!(
+            "a node for {} more: none is free that is present, reachable and stays",
+            count(missing, "copy", "copies")
+        ),
     )
 }
 
@@ -145,11 +148,26 @@ fn recoveries(number: usize) -> alloc::string::String {
 fn free_nodes<C: Conduct>(case: &Case<'_, C>) -> Vec<NodeId> {
     let Some(government) = case.government else { return Vec::new() };
     let is_free = |node: &NodeId| {
-        let named = government.members().chain(government.candidates.iter().copied()).any(|m| m.node == *node);
-        let stays = case.is_present(*node) && case.is_reachable(*node) && !case.situation.directory.is_leaving(*node);
-        *node != case.situation.me && stays && !named
+        let stays = case.is_reachable(*node) && !case.situation.directory.is_leaving(*node);
+        let takes = could_take(case.situation.blueprint, government, *node) || returns(case, government, *node);
+        *node != case.situation.me && stays && takes
     };
     case.situation.blueprint.nodes.keys().copied().filter(is_free).collect()
+}
+
+/// It drains, and has come back with what it had: that is what it keeps.
+fn returns<C: Conduct>(case: &Case<'_, C>, government: &Government, node: NodeId) -> bool {
+    let named = government.members().chain(government.candidates.iter().copied()).any(|m| m.node == node);
+    case.is_present(node) && !named && is_welcome(case, node)
+}
+
+/// One that drains is given back what it has, and nothing else; one that goes is given nothing.
+fn is_welcome<C: Conduct>(case: &Case<'_, C>, node: NodeId) -> bool {
+    match case.situation.blueprint.intent(node) {
+        Intent::Stays => true,
+        Intent::Drains => has_copy(case, node),
+        Intent::Goes => false,
+    }
 }
 
 fn is_heir(government: &Government, node: NodeId) -> bool {
@@ -178,12 +196,14 @@ fn best<C: Conduct>(case: &Case<'_, C>) -> Option<NodeId> {
 /// too many copies until the last of them is level.
 const TAILS: usize = 32;
 
-/// An heir first; then a zone with few copies; then who has a copy; then the node with the fewest buckets; then the lowest id.
+/// An heir first; then who is not to be spared; then a zone with few copies; then who has a copy; then the node with the fewest buckets;
+/// then the lowest id.
 fn preferred<C: Conduct>(case: &Case<'_, C>, among: impl Fn(NodeId) -> bool) -> Option<NodeId> {
     let government = case.government?;
     let rank = |node: &NodeId| {
         let (heir, copy) = (Reverse(is_heir(government, *node)), Reverse(has_copy(case, *node)));
-        (heir, copies_in_zone(case, government, *node), copy, case.census.parts(*node), *node)
+        let spared = !is_welcome(case, *node);
+        (heir, spared, copies_in_zone(case, government, *node), copy, case.census.parts(*node), *node)
     };
     free_nodes(case).into_iter().filter(|node| among(*node)).min_by_key(rank)
 }

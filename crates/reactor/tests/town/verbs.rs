@@ -16,6 +16,8 @@
 //! name n4 c                       a new node under this name
 //! enlist b1 n3 | seat b1 n3 | renew b1   what the primary does by itself
 //! obey                            the primary does what it was told last
+//! mark n1 drains                  or goes, or stays; erase n1 b1: of a keyspace that was removed
+//! start o1 mark n1 drains; replicas k1 3; min b1 2; remove k1; erased k1
 //! start o1 enlist b1 n3; seated b1 n3; hand-over b1 n3; dismiss b1 n1; split b1 b2 0-99
 //! pause o1 | resume o1 | cancel o1
 //! tell c1                         the meta group's answer arrives, asked for or not
@@ -26,7 +28,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blueprint::{
-    BucketId, Change, Command, Durability, Index, Kind, NodeId, OperationId, Position, Slot, SlotSet, Step, Term,
+    BucketId, Change, Command, Durability, Index, Intent, KeyspaceId, Kind, NodeId, OperationId, Position, Rule, Slot,
+    SlotSet, Step, Term,
 };
 use reactor::coordinator::{Input, Order};
 
@@ -63,6 +66,18 @@ impl Town {
             ["let-go", c] => self.let_go(c)?,
             ["end", n, b, at] => drop(self.node(n)?.ends.insert(BucketId(number(b)?), position(at)?)),
             ["lose", n, b] => drop(self.node(n)?.lost.insert(BucketId(number(b)?))),
+            ["mark", n, intent] => {
+                self.change(Command::Mark { node: NodeId(number(n)?), intent: intention(intent)? })?;
+            }
+            ["erase", n, b] => {
+                let (node, bucket) = (NodeId(number(n)?), BucketId(number(b)?));
+                let Some(Rule::Removed { holders, .. }) = self.meta.blueprint.buckets.get(&bucket).map(|b| &b.rule)
+                else {
+                    return Err("it is not removed".into());
+                };
+                let holder = *holders.iter().find(|m| m.node == node).ok_or("it does not hold it")?;
+                self.change(Command::Erased { bucket, holder })?;
+            }
             ["enlist", b, n] => {
                 self.succeed(BucketId(number(b)?), Change::Enlist { node: NodeId(number(n)?) })?;
             }
@@ -196,8 +211,24 @@ fn step(text: &str) -> Result<Step, String> {
             let slots = SlotSet::range(Slot(number(first)? as u16), Slot(number(last)? as u16));
             Step::Split { bucket, child: BucketId(number(child)?), slots }
         }
+        ["mark", n, intent] => Step::Mark { node: NodeId(number(n)?), intent: intention(intent)? },
+        ["replicas", k, count] => {
+            Step::SetReplicas { keyspace: KeyspaceId(number(k)? as u32), replicas: number(count)? as u8 }
+        }
+        ["min", _, min] => Step::SetMinimum { bucket, min: number(min)? as u8 },
+        ["remove", k] => Step::RemoveKeyspace { keyspace: KeyspaceId(number(k)? as u32) },
+        ["erased", k] => Step::AwaitErased { keyspace: KeyspaceId(number(k)? as u32) },
         _ => return Err(format!("there is no step {text}")),
     })
+}
+
+fn intention(word: &str) -> Result<Intent, String> {
+    match word {
+        "stays" => Ok(Intent::Stays),
+        "drains" => Ok(Intent::Drains),
+        "goes" => Ok(Intent::Goes),
+        _ => Err(format!("{word}: it stays, drains or goes")),
+    }
 }
 
 /// The number in a word such as `n3`.

@@ -130,7 +130,7 @@ impl<C: Conduct> World<C> {
         };
         let bucket = match wait.about {
             Subject::Bucket(bucket) => Some(bucket),
-            _ => operation.and_then(|o| o.step()).map(blueprint::Step::bucket),
+            _ => operation.and_then(|o| o.step()).and_then(blueprint::Step::bucket),
         };
         let governed = bucket.and_then(government);
         let is_member = |node: NodeId| governed.is_some_and(|g| g.members().any(|m| m.node == node));
@@ -172,6 +172,8 @@ impl<C: Conduct> World<C> {
                 let lacks = bucket.is_some_and(|bucket| others < blueprint.wanted(bucket));
                 has_part(*leaves) && lacks && is_from_there
             }),
+            Until::MembersForMinimum { min, .. } => governed.is_some_and(|g| g.size() < usize::from(*min)),
+            Until::Erased { keyspace, .. } => blueprint.keyspaces.contains_key(keyspace),
             Until::Registered { child, .. } => !blueprint.buckets.contains_key(child),
             Until::ActsOn { node, epoch } => {
                 let acts_on = self.index.get(node).and_then(|i| self.hosts[*i].node()).map(|n| n.blueprint().epoch);
