@@ -63,7 +63,7 @@ fn who_drains_is_no_target() {
         town.accept(&mark(node, intent));
         let node = NodeId(node);
         for step in [Step::Enlist { bucket: B1, node }, Step::HandOver { bucket: B1, to: node }] {
-            let refused = town.refuse(&start(1, &[step.clone()]));
+            let refused = town.refuse(&start(1, core::slice::from_ref(&step)));
             let named = matches!(step, Step::Enlist { .. }) && node == NodeId(3);
             let expected = if named { Unlawful::AlreadyNamed(node).into() } else { Refusal::NodeDrains(node) };
             assert_eq!(refused, expected);

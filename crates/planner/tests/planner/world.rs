@@ -178,13 +178,17 @@ impl World {
     }
 
     fn bring_about_at_large(&mut self, step: &Step) {
-        match *step {
-            Step::Mark { node, intent } => self.accept(&Command::Mark { node, intent }),
-            Step::SetReplicas { keyspace, replicas } => self.accept(&Command::SetReplicas { keyspace, replicas }),
-            Step::RemoveKeyspace { keyspace } => self.accept(&Command::RemoveKeyspace { keyspace }),
-            Step::AwaitErased { keyspace } => return self.erase(keyspace),
+        let command = match *step {
+            Step::Mark { node, intent } => Command::Mark { node, intent },
+            Step::SetReplicas { keyspace, replicas } => Command::SetReplicas { keyspace, replicas },
+            Step::RemoveKeyspace { keyspace } => Command::RemoveKeyspace { keyspace },
+            Step::AwaitErased { keyspace } => {
+                self.erase(keyspace);
+                return;
+            }
             ref other => unreachable!("{other:?} is about a bucket"),
         };
+        self.accept(&command);
     }
 
     /// Every holder does its part.
