@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Bond, BucketId, Epoch, Flaw, Government, KeyspaceId, Member, NodeId, Operation, OperationId, Position, Slot,
-    SlotMap, SlotSet, Term,
+    Bond, BucketId, Epoch, Flaw, Government, Intent, KeyspaceId, Member, NodeId, Operation, OperationId, Position,
+    Slot, SlotMap, SlotSet, Term,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +44,8 @@ pub struct Node {
     pub zone: String,
     pub addresses: Vec<String>,
     pub state: NodeState,
+    /// It outlives departures and failovers: only operators change it.
+    pub intent: Intent,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -167,6 +169,12 @@ impl Blueprint {
 
     pub fn government(&self, bucket: BucketId) -> Option<&Government> {
         self.buckets.get(&bucket)?.government()
+    }
+
+    /// How many members this bucket should have.
+    pub fn wanted(&self, bucket: BucketId) -> usize {
+        let keyspace = self.buckets.get(&bucket).and_then(|b| self.keyspaces.get(&b.keyspace));
+        keyspace.map_or(0, |k| usize::from(k.replicas))
     }
 
     /// The bucket that a reserved child descends from: its parent may be a child that is not registered either.

@@ -11,10 +11,11 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::blueprint::{Birth, Blueprint, Bucket, Durability, Keyspace, Kind, Node, NodeState, Rule};
+use crate::intent::default_minimum;
 use crate::soundness::{is_address, is_entry, is_name, is_zone};
 use crate::{
-    Breach, BucketId, Change, Conduct, Epoch, Government, Honest, Incarnation, KeyspaceId, Member, NodeId, OperationId,
-    OperationState, Position, Refusal, Slot, SlotMap, SlotSet, Step, Succession, Term, Unlawful,
+    Breach, BucketId, Change, Conduct, Epoch, Government, Honest, Incarnation, Intent, KeyspaceId, Member, NodeId,
+    OperationId, OperationState, Position, Refusal, Slot, SlotMap, SlotSet, Step, Succession, Term, Unlawful,
 };
 
 /// More than a cluster in good health ever has in flight: only a loop that reserves and never splits gets here.
@@ -125,6 +126,16 @@ pub enum Command {
     ApplyOperation {
         id: OperationId,
     },
+    /// What is in mind with a node.
+    Mark {
+        node: NodeId,
+        intent: Intent,
+    },
+    /// How many members each bucket of the keyspace should have.
+    SetReplicas {
+        keyspace: KeyspaceId,
+        replicas: u8,
+    },
 }
 
 /// What came of an accepted command.
@@ -159,7 +170,7 @@ impl Blueprint {
             Command::Return { node } => self.welcome_back(*node),
             Command::RemoveNode { node } => self.remove_node(*node),
             Command::CreateKeyspace { name, kind, replicas, min_in_sync, durability, placement } => {
-                let min_in_sync = min_in_sync.unwrap_or((*replicas).min(2));
+                let min_in_sync = min_in_sync.unwrap_or(default_minimum(*replicas));
                 let id = self.next_keyspace;
                 let (name, kind, replicas, durability) = (name.clone(), *kind, *replicas, *durability);
                 self.create_keyspace(Keyspace { id, name, kind, replicas, min_in_sync, durability }, placement)
@@ -179,6 +190,8 @@ impl Blueprint {
             Command::PauseOperation { id } => self.pause_operation(*id),
             Command::ResumeOperation { id } => self.resume_operation(*id),
             Command::CancelOperation { id, why } => self.cancel_operation(*id, why),
+            Command::Mark { node, intent } => self.mark_node(*node, *intent),
+            Command::SetReplicas { keyspace, replicas } => self.set_replicas(*keyspace, *replicas),
         }?;
         assert_eq!(self.epoch, before, "the epoch is raised here and nowhere else");
         let mut applied = Applied { epoch: before.next(), bucket: None, keyspace: None };
@@ -206,7 +219,8 @@ impl Blueprint {
         if state == NodeState::Present {
             self.require_free_name(id, name)?;
         }
-        let node = Node { id, name: name.into(), zone: zone.into(), addresses: addresses.to_vec(), state };
+        let intent = self.intent(id);
+        let node = Node { id, name: name.into(), zone: zone.into(), addresses: addresses.to_vec(), state, intent };
         if self.nodes.get(&id) == Some(&node) {
             return Ok(Outcome::Nothing);
         }

@@ -13,6 +13,7 @@ mod departure;
 mod format;
 mod government;
 mod ids;
+mod intent;
 mod merge;
 mod meta_state;
 mod operation;
@@ -35,6 +36,7 @@ pub use government::{Change, Fate, Government, Unlawful};
 pub use ids::{
     BucketId, CoordinatorId, Epoch, Incarnation, Index, KeyspaceId, LaneId, Member, NodeId, OperationId, Position, Term,
 };
+pub use intent::Intent;
 pub use merge::{Bond, Unlike};
 pub use meta_state::{MetaCommand, MetaState};
 pub use operation::{Hitch, MAX_STEPS, Operation, OperationState, Standing, Step};

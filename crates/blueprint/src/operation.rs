@@ -17,7 +17,9 @@ use serde::{Deserialize, Serialize};
 use crate::blueprint::{Birth, Blueprint};
 use crate::command::{MAX_RESERVED, Outcome};
 use crate::soundness::is_words;
-use crate::{Bond, BucketId, Change, Government, NodeId, OperationId, Refusal, SlotSet, Unlawful, Unlike};
+use crate::{
+    Bond, BucketId, Change, Government, Intent, KeyspaceId, NodeId, OperationId, Refusal, SlotSet, Unlawful, Unlike,
+};
 
 /// An operation travels whole with each of its steps. A larger change is several operations.
 pub const MAX_STEPS: usize = 1024;
@@ -53,6 +55,16 @@ pub enum Step {
     Split { bucket: BucketId, child: BucketId, slots: SlotSet },
     /// The bucket is no more: the other one has absorbed it. To be bound is its commit point; from then on nobody can keep them from it.
     Merge { bucket: BucketId, into: BucketId },
+    /// This is in mind with the node.
+    Mark { node: NodeId, intent: Intent },
+    /// Each bucket of the keyspace should have so many members.
+    SetReplicas { keyspace: KeyspaceId, replicas: u8 },
+    /// Below this many members the bucket takes no writes (R8).
+    SetMinimum { bucket: BucketId, min: u8 },
+    /// The keyspace is removed: it has no name, and its buckets no members.
+    RemoveKeyspace { keyspace: KeyspaceId },
+    /// Every holder has erased what it held of it, and it is gone.
+    AwaitErased { keyspace: KeyspaceId },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -97,6 +109,8 @@ pub enum Hitch {
     SlotsElsewhere { bucket: BucketId, child: BucketId },
     #[error("{bucket} and {into} cannot be merged as they are by now: {why}")]
     Unlike { bucket: BucketId, into: BucketId, why: Unlike },
+    #[error("{0} is being removed or is gone")]
+    KeyspaceGone(KeyspaceId),
 }
 
 impl Operation {
@@ -120,11 +134,11 @@ impl Operation {
     /// Everything that it changes or makes.
     pub fn buckets(&self) -> BTreeSet<BucketId> {
         let others = self.steps.iter().filter_map(Step::other);
-        self.steps.iter().map(Step::bucket).chain(others).collect()
+        self.steps.iter().filter_map(Step::bucket).chain(others).collect()
     }
 
     pub fn concerns(&self, bucket: BucketId) -> bool {
-        self.steps.iter().any(|step| step.bucket() == bucket || step.other() == Some(bucket))
+        self.steps.iter().any(|step| step.bucket() == Some(bucket) || step.other() == Some(bucket))
     }
 
     /// Whom it made a candidate, and did not see seated.
@@ -149,14 +163,19 @@ impl Operation {
 }
 
 impl Step {
-    pub fn bucket(&self) -> BucketId {
+    /// None if it is about a node, or about a whole keyspace.
+    pub fn bucket(&self) -> Option<BucketId> {
         match self {
             Self::Enlist { bucket, .. }
             | Self::AwaitSeated { bucket, .. }
             | Self::HandOver { bucket, .. }
             | Self::Dismiss { bucket, .. }
             | Self::Split { bucket, .. }
-            | Self::Merge { bucket, .. } => *bucket,
+            | Self::Merge { bucket, .. }
+            | Self::SetMinimum { bucket, .. } => Some(*bucket),
+            Self::Mark { .. } | Self::SetReplicas { .. } | Self::RemoveKeyspace { .. } | Self::AwaitErased { .. } => {
+                None
+            }
         }
     }
 
@@ -171,9 +190,17 @@ impl Step {
 
     pub fn node(&self) -> Option<NodeId> {
         match self {
-            Self::Enlist { node, .. } | Self::AwaitSeated { node, .. } | Self::Dismiss { node, .. } => Some(*node),
+            Self::Enlist { node, .. }
+            | Self::AwaitSeated { node, .. }
+            | Self::Dismiss { node, .. }
+            | Self::Mark { node, .. } => Some(*node),
             Self::HandOver { to, .. } => Some(*to),
-            Self::Split { .. } | Self::Merge { .. } => None,
+            Self::Split { .. }
+            | Self::Merge { .. }
+            | Self::SetReplicas { .. }
+            | Self::SetMinimum { .. }
+            | Self::RemoveKeyspace { .. }
+            | Self::AwaitErased { .. } => None,
         }
     }
 }
@@ -188,7 +215,10 @@ impl Blueprint {
         if let Step::Merge { bucket, into } = step {
             return self.merge_standing(*bucket, *into);
         }
-        let bucket = step.bucket();
+        if let Some(standing) = self.standing_at_large(step) {
+            return standing;
+        }
+        let bucket = step.bucket().expect("all others are about a bucket");
         let Some(government) = self.government(bucket) else { return Standing::Hitched(Hitch::BucketGone(bucket)) };
         let (seated, named) = (|node| is_seated(government, node), |node| is_named(government, node));
         let gone = |node| (!self.is_present(node)).then_some(Hitch::NodeGone(node));
@@ -204,7 +234,13 @@ impl Blueprint {
                 let lost = operation.seated(bucket).find(|n| *n != node && (!named(*n) || !self.is_present(*n)));
                 (!named(node), lost.map(|instead| Hitch::ReplacementLost { bucket, node, instead }))
             }
-            Step::Split { .. } | Step::Merge { .. } => unreachable!("decided above"),
+            Step::SetMinimum { min, .. } => (government.min_in_sync == min, None),
+            Step::Split { .. }
+            | Step::Merge { .. }
+            | Step::Mark { .. }
+            | Step::SetReplicas { .. }
+            | Step::RemoveKeyspace { .. }
+            | Step::AwaitErased { .. } => unreachable!("decided above"),
         };
         match hitch {
             _ if done => Standing::True,
@@ -320,7 +356,8 @@ impl Blueprint {
     fn require_steps(&self, steps: &[Step]) -> Result<Vec<(BucketId, BucketId)>, Refusal> {
         let mut children: Vec<(BucketId, BucketId)> = Vec::new();
         for step in steps {
-            let bucket = step.bucket();
+            self.require_step_at_large(step)?;
+            let Some(bucket) = step.bucket() else { continue };
             if !children.iter().any(|(child, _)| *child == bucket) {
                 let government = self.require_government(bucket)?;
                 if let Some(other) = self.operation_on(bucket) {
@@ -333,9 +370,15 @@ impl Blueprint {
                 }
             }
             match step {
-                Step::Enlist { node, .. } | Step::AwaitSeated { node, .. } | Step::HandOver { to: node, .. } => {
+                Step::Enlist { node, .. } | Step::HandOver { to: node, .. } => {
                     self.require_present(*node)?;
+                    if self.drains(*node) {
+                        return Err(Refusal::NodeDrains(*node));
+                    }
                 }
+                Step::AwaitSeated { node, .. } => self.require_present(*node)?,
+                Step::SetMinimum { min: 0, .. } => return Err(Unlawful::ZeroMinimum.into()),
+                Step::SetMinimum { .. } => {}
                 Step::Dismiss { node, .. } => {
                     self.nodes.get(node).ok_or(Refusal::UnknownNode(*node))?;
                 }
@@ -352,6 +395,10 @@ impl Blueprint {
                     children.push((*child, *bucket));
                 }
                 Step::Merge { bucket, into } => self.require_merge(*bucket, *into, &children)?,
+                Step::Mark { .. }
+                | Step::SetReplicas { .. }
+                | Step::RemoveKeyspace { .. }
+                | Step::AwaitErased { .. } => unreachable!("they are about no bucket"),
             }
         }
         let reserved = self.reserved.len() + children.len();
@@ -450,7 +497,8 @@ impl Blueprint {
 
     /// Ends it before its last step, and takes back what it began and did not finish: a candidate that it enlisted and did not see
     /// seated is named no longer (whichever of this and a seat under way is accepted first settles it, R6). Not only in its present
-    /// step: to fill several at once, they are enlisted one after the other before the first of them is waited for.
+    /// step: to fill several at once, they are enlisted one after the other before the first of them is waited for. A bucket that lacks
+    /// members keeps it.
     fn end_operation(&mut self, id: OperationId, state: OperationState) {
         let operation = self.operations.get_mut(&id).expect("it is known");
         let had_begun = operation.is_under_way();
@@ -469,8 +517,11 @@ impl Blueprint {
         }
     }
 
+    /// Not where members are missing meanwhile: what it has taken in so far is then what recovery would begin anew elsewhere. Should it be
+    /// one too many in the end, its primary lets go of it.
     fn drop_candidate(&mut self, bucket: BucketId, node: NodeId) {
-        let Some(government) = self.government(bucket) else { return };
+        let wanted = self.wanted(bucket);
+        let Some(government) = self.government(bucket).filter(|g| g.size() >= wanted) else { return };
         if let Some(candidate) = government.candidates.iter().copied().find(|c| c.node == node) {
             let made = self.follows(bucket, &Change::Drop { candidate }).expect("it is a candidate");
             self.install(made);

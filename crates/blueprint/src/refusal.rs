@@ -29,6 +29,10 @@ pub enum Refusal {
     #[error("{0} has departed: it can be given nothing to hold. Wait for its return, or choose a node that is present")]
     NodeDeparted(NodeId),
     #[error(
+        "{0} drains, or is to go: it is given nothing, and shall lead nothing. End that first (undrain), or choose another node"
+    )]
+    NodeDrains(NodeId),
+    #[error(
         "{node} still has a part in {buckets} bucket(s), {bucket} among them: removing it could lose their data. Drain it first"
     )]
     NodeStillNamed { node: NodeId, bucket: BucketId, buckets: usize },

@@ -174,7 +174,7 @@ impl Blueprint {
             return Ok(()); // perhaps only planned: what it would have split off has another parent by now, or none
         }
         for step in &operation.steps {
-            holds(self.was_issued(step.bucket()), "a bucket in it was never issued")?;
+            holds(step.bucket().is_none_or(|b| self.was_issued(b)), "a bucket in it was never issued")?;
             let Step::Split { bucket, child, slots } = step else { continue };
             holds(self.was_issued(*child) && child != bucket, "the child of a split was never issued")?;
             holds(!slots.is_empty(), "a split has no slots")?;

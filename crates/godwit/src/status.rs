@@ -82,6 +82,7 @@ fn nodes(status: &server::Status) -> Table {
     ]);
     for node in &status.nodes {
         let state = match (node.state.as_str(), node.reachable) {
+            ("present", true) if !node.intent.is_empty() => Cell::new(&node.intent).fg(Color::Yellow),
             ("present", true) => Cell::new("present").fg(Color::Green),
             ("present", false) => Cell::new("not heard").fg(Color::Yellow),
             _ => Cell::new("departed").fg(Color::Red),

@@ -189,8 +189,15 @@ impl<C: Conduct> Lane<C> {
                 outboxes.push((bucket, this.take_up(now, bucket, replica)));
             }
         }
+        // Then all tables, and only then what follows: who absorbs another bucket must find its tables as that one's phaser believes them to be.
+        let mut follow_ups = Vec::new();
         for (bucket, mut outbox) in outboxes {
-            this.carry_out(now, bucket, &mut outbox, out);
+            let mut later = Vec::new();
+            outbox.drain().for_each(|output| this.carry_out_one(now, bucket, output, &mut later, out));
+            follow_ups.push((bucket, later));
+        }
+        for (bucket, later) in follow_ups {
+            this.follow_up(now, bucket, later, out);
         }
         this.ask_in_doubt(now, out);
         this

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use blueprint::{Blueprint, BucketId, Keyspace, KeyspaceId, NodeId};
+use blueprint::{Blueprint, BucketId, Keyspace, KeyspaceId, NodeId, Step};
 
 use crate::objection::Objection;
 use crate::plan::Plan;
@@ -21,6 +21,7 @@ pub fn plan(blueprint: &Blueprint, facts: &Facts, limits: Limits, wish: &Wish) -
         Wish::RemoveNode { node } => draft.remove_node(*node),
         Wish::ReplaceNode { old, new } => draft.replace_node(*old, *new),
         Wish::Drain { node } => draft.drain(*node),
+        Wish::Undrain { node } => draft.undrain(*node),
         Wish::SwapPrimary { bucket, node } => draft.swap_primary(*bucket, *node),
         Wish::MoveReplica { bucket, from, to } => draft.move_replica(*bucket, *from, *to),
         Wish::MigrateSlots { keyspace, slots, to } => draft.migrate_slots(*keyspace, slots, *to),
@@ -28,6 +29,7 @@ pub fn plan(blueprint: &Blueprint, facts: &Facts, limits: Limits, wish: &Wish) -
         Wish::MergeBuckets { bucket, into } => draft.merge_buckets(*bucket, *into),
         Wish::DoubleBuckets { keyspace } => draft.double_buckets(*keyspace),
         Wish::SetReplicas { keyspace, replicas } => draft.set_replicas(*keyspace, *replicas),
+        Wish::RemoveKeyspace { keyspace } => draft.remove_keyspace(*keyspace),
     };
     match purpose {
         Some(purpose) if draft.objections.is_empty() => Ok(schedule(&draft.sketch, blueprint.epoch, limits, purpose)),
@@ -51,7 +53,8 @@ pub(crate) struct Purpose {
     pub(crate) idle: String,
     /// Of a primary that stays as a secondary, why it hands over.
     pub(crate) hand_over: &'static str,
-    pub(crate) set_replicas: Option<(KeyspaceId, u8)>,
+    /// What comes before everything else, and why: otherwise others would undo what the steps do.
+    pub(crate) first: Vec<(Step, String)>,
 }
 
 impl Draft<'_> {

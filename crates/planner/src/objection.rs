@@ -14,7 +14,9 @@ pub enum Objection {
     UnknownNode(NodeId),
     #[error("{0} has departed: it can be given nothing. Wait for its return, or choose a node that is present")]
     DepartedNode(NodeId),
-    #[error("{0} drains: it is given nothing and shall lead nothing. End the draining first, or choose another node")]
+    #[error(
+        "{0} drains, or is to go: it is given nothing and shall lead nothing. End that first (undrain), or choose another node"
+    )]
     DrainingNode(NodeId),
     #[error("{0} cannot take the place of itself. Choose another node")]
     SameNode(NodeId),
@@ -37,10 +39,6 @@ pub enum Objection {
          nodes, or ask for fewer copies"
     )]
     TooFewNodes { replicas: u8, nodes: usize },
-    #[error(
-        "{buckets} would have {replicas} members, and accept no write below {min} (R8). Lower the minimum in sync first"
-    )]
-    BelowMinimum { replicas: u8, min: u8, buckets: Buckets },
 
     // Buckets
     #[error("there is no bucket {0}: it was never created, or has been removed. Read the blueprint again")]
@@ -156,8 +154,7 @@ impl Objection {
 
     fn buckets(&mut self) -> Option<&mut Buckets> {
         match self {
-            Self::BelowMinimum { buckets, .. }
-            | Self::BucketBusy { buckets, .. }
+            Self::BucketBusy { buckets, .. }
             | Self::PrimaryDeparted { buckets, .. }
             | Self::Merging { buckets, .. }
             | Self::AlreadyMember { buckets, .. }

@@ -12,8 +12,6 @@ pub struct Plan {
     pub based_on: Epoch,
     /// What it is for; of an empty one, why there is nothing to do.
     pub why: String,
-    /// What the keyspace must say before the first step: otherwise its primaries would undo what the steps do.
-    pub set_replicas: Option<(KeyspaceId, u8)>,
     pub steps: Vec<PlannedStep>,
     pub summary: Summary,
     /// Behind how many steps no bucket is under way and an operation ends.

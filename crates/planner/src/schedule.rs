@@ -18,6 +18,10 @@ use crate::{Limits, draft::Purpose};
 
 pub(crate) fn schedule(sketch: &Sketch, based_on: Epoch, limits: Limits, purpose: Purpose) -> Plan {
     let mut timetable = Timetable::default();
+    for (step, why) in &purpose.first {
+        timetable.begin(1);
+        timetable.add(step.clone(), why.clone(), 0);
+    }
     for cut in &sketch.splits {
         let (parent, child) = (&sketch.buckets[cut.parent], &sketch.buckets[cut.child]);
         let step = Step::Split { bucket: parent.id, child: child.id, slots: cut.slots.clone() };
@@ -26,7 +30,7 @@ pub(crate) fn schedule(sketch: &Sketch, based_on: Epoch, limits: Limits, purpose
     }
     let mut visits: Vec<Visit> = (0..sketch.buckets.len()).filter_map(|at| Visit::to(sketch, at, &purpose)).collect();
     visits.sort_by_key(|visit| (visit.urgency, visit.bucket));
-    let summary = summarize(sketch, &visits);
+    let summary = summarize(sketch, &purpose, &visits);
 
     let mut open: VecDeque<Visit> = VecDeque::new();
     for visit in visits {
@@ -50,18 +54,19 @@ pub(crate) fn schedule(sketch: &Sketch, based_on: Epoch, limits: Limits, purpose
         timetable.add(Step::Merge { bucket, into }, "asked for".into(), 0);
     }
 
-    let is_empty = timetable.steps.is_empty() && purpose.set_replicas.is_none();
+    let is_empty = timetable.steps.is_empty();
     let (steps, cuts) = timetable.end();
     let why = if is_empty { purpose.idle } else { purpose.why };
-    Plan { based_on, why, set_replicas: purpose.set_replicas, steps, summary, cuts }
+    Plan { based_on, why, steps, summary, cuts }
 }
 
-fn summarize(sketch: &Sketch, visits: &[Visit]) -> Summary {
+fn summarize(sketch: &Sketch, purpose: &Purpose, visits: &[Visit]) -> Summary {
     let children: BTreeSet<BucketAt> = sketch.splits.iter().map(|cut| cut.child).collect();
     let mut touched: BTreeSet<BucketAt> = sketch.splits.iter().map(|cut| cut.parent).collect();
     touched.extend(visits.iter().map(|visit| visit.bucket));
     touched.extend(sketch.merges.iter().map(|(bucket, _)| *bucket));
     let merges = sketch.merges.len();
+    touched.extend(purpose.first.iter().filter_map(|(step, _)| sketch.bucket(step.bucket()?)));
     let mut summary = Summary { merges, splits: sketch.splits.len(), ..Summary::default() };
     for bucket in touched {
         let piece = &sketch.buckets[bucket];
@@ -77,7 +82,15 @@ fn summarize(sketch: &Sketch, visits: &[Visit]) -> Summary {
         match planned.step {
             Step::Enlist { .. } => summary.copies += 1,
             Step::HandOver { .. } => summary.hand_overs += 1,
-            Step::AwaitSeated { .. } | Step::Dismiss { .. } | Step::Split { .. } | Step::Merge { .. } => {}
+            Step::AwaitSeated { .. }
+            | Step::Merge { .. }
+            | Step::Dismiss { .. }
+            | Step::Split { .. }
+            | Step::SetMinimum { .. }
+            | Step::Mark { .. }
+            | Step::SetReplicas { .. }
+            | Step::RemoveKeyspace { .. }
+            | Step::AwaitErased { .. } => {}
         }
     }
     summary
@@ -191,6 +204,10 @@ impl<'a> Difference<'a> {
                 None => format!("{} are enough", count(piece.copies.len(), "copy", "copies")),
             };
             add(Step::Dismiss { bucket, node: self.id(node) }, why);
+        }
+        if piece.minimum != piece.min_in_sync {
+            let why = format!("it was {}", piece.min_in_sync);
+            add(Step::SetMinimum { bucket, min: piece.minimum }, why);
         }
         steps
     }

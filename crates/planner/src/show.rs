@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use blueprint::Step;
+use blueprint::{Intent, Step};
 
 use crate::Plan;
 use crate::plan::{PlannedStep, Summary};
@@ -15,13 +15,12 @@ use crate::words::{count, size};
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "plan at {}: {}", self.based_on, self.why)?;
-        if let Some((keyspace, replicas)) = self.set_replicas {
-            writeln!(f, "first: {keyspace} wants {}", count(usize::from(replicas), "replica", "replicas"))?;
-        }
         if self.is_empty() {
             return Ok(());
         }
-        writeln!(f, "{}", self.summary)?;
+        if self.summary != Summary::default() {
+            writeln!(f, "{}", self.summary)?;
+        }
         let rows: Vec<Row> = self.steps.iter().enumerate().map(|(at, step)| Row::of(at + 1, step)).collect();
         let width = |column: usize| rows.iter().map(|row| row.cells[column].chars().count()).max().unwrap_or(0);
         let widths: [usize; CELLS] = core::array::from_fn(width);
@@ -72,9 +71,18 @@ impl Row {
             Step::Dismiss { node, .. } => ("dismiss", node.to_string()),
             Step::Merge { into, .. } => ("merge into", into.to_string()),
             Step::Split { child, slots, .. } => ("split off", format!("{child} with {}", Brief(slots))),
+            Step::Mark { node, intent: Intent::Stays } => ("mark as staying", node.to_string()),
+            Step::Mark { node, intent: Intent::Drains } => ("mark as draining", node.to_string()),
+            Step::Mark { node, intent: Intent::Goes } => ("mark as leaving", node.to_string()),
+            Step::SetReplicas { keyspace, replicas } => {
+                ("want", format!("{} of {keyspace}", count(usize::from(*replicas), "copy", "copies")))
+            }
+            Step::SetMinimum { min, .. } => ("set minimum to", min.to_string()),
+            Step::RemoveKeyspace { keyspace } => ("remove", keyspace.to_string()),
+            Step::AwaitErased { keyspace } => ("await erased", keyspace.to_string()),
         };
         let bytes = if planned.bytes > 0 { size(planned.bytes) } else { String::new() };
-        let bucket = planned.step.bucket().to_string();
+        let bucket = planned.step.bucket().map(|bucket| bucket.to_string()).unwrap_or_default();
         Self { cells: [number.to_string(), bucket, verb.into(), object, bytes, planned.why.clone()] }
     }
 

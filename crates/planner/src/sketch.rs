@@ -68,6 +68,8 @@ pub(crate) struct Piece {
     /// How many copies there should be.
     pub(crate) wanted: usize,
     pub(crate) min_in_sync: u8,
+    /// The minimum as it shall be.
+    pub(crate) minimum: u8,
     /// Members now, the primary first.
     pub(crate) members: Vec<NodeAt>,
     pub(crate) candidates: Vec<NodeAt>,
@@ -105,7 +107,7 @@ impl Sketch {
             zone: zones.binary_search(&node.zone).expect("the zone of every node is there"),
             state: match node.state {
                 NodeState::Departed => SiteState::Departed,
-                NodeState::Present if facts.draining.contains(&node.id) => SiteState::Draining,
+                NodeState::Present if blueprint.drains(node.id) => SiteState::Draining,
                 NodeState::Present => SiteState::Open,
             },
             free: facts.free.get(&node.id).copied(),
@@ -148,6 +150,7 @@ impl Sketch {
             bytes: facts.bytes.get(&bucket.id).copied(),
             wanted: usize::from(keyspace.replicas),
             min_in_sync: government.min_in_sync,
+            minimum: government.min_in_sync,
             members,
             candidates,
             copies,
@@ -166,14 +169,22 @@ impl Sketch {
     /// What a step of an operation under way will make of its bucket.
     fn foresee(&self, piece: &mut Piece, step: &Step) {
         let Some(node) = step.node().and_then(|node| self.node(node)) else { return };
-        if step.bucket() != piece.id {
+        if step.bucket() != Some(piece.id) {
             return;
         }
         match step {
             Step::Enlist { .. } if !piece.copies.contains(&node) => piece.copies.push(node),
             Step::Dismiss { .. } => piece.copies.retain(|n| *n != node),
             Step::HandOver { .. } => piece.leader = node,
-            Step::Enlist { .. } | Step::AwaitSeated { .. } | Step::Split { .. } | Step::Merge { .. } => {}
+            Step::Enlist { .. }
+            | Step::Merge { .. }
+            | Step::AwaitSeated { .. }
+            | Step::Split { .. }
+            | Step::SetMinimum { .. }
+            | Step::Mark { .. }
+            | Step::SetReplicas { .. }
+            | Step::RemoveKeyspace { .. }
+            | Step::AwaitErased { .. } => {}
         }
     }
 

@@ -1,6 +1,6 @@
 //! What is asked for, and what is known.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 
 use blueprint::{BucketId, KeyspaceId, NodeId, SlotSet};
 
@@ -14,8 +14,10 @@ pub enum Wish {
     RemoveNode { node: NodeId },
     /// `new` takes what `old` holds, and leads what it led.
     ReplaceNode { old: NodeId, new: NodeId },
-    /// Others lead what it leads. It keeps its copies.
+    /// Others lead what it leads, from now on. It keeps its copies.
     Drain { node: NodeId },
+    /// It takes part in everything again. What it is to lead is for a [`Wish::Rebalance`] to say.
+    Undrain { node: NodeId },
     /// The node, a member, leads the bucket.
     SwapPrimary { bucket: BucketId, node: NodeId },
     /// `to` takes the part that `from` has, as primary if it led.
@@ -30,6 +32,8 @@ pub enum Wish {
     DoubleBuckets { keyspace: KeyspaceId },
     /// Each bucket of the keyspace gets so many members.
     SetReplicas { keyspace: KeyspaceId, replicas: u8 },
+    /// It is gone, with all that is in it.
+    RemoveKeyspace { keyspace: KeyspaceId },
 }
 
 /// What the directory says that a plan should heed. All of it may be missing.
@@ -39,8 +43,6 @@ pub struct Facts {
     pub bytes: BTreeMap<BucketId, u64>,
     /// What the node can still take in. One that is not here has room for everything.
     pub free: BTreeMap<NodeId, u64>,
-    /// They keep what they hold (they will be back), are given nothing, and shall lead nothing.
-    pub draining: BTreeSet<NodeId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

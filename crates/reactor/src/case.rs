@@ -37,7 +37,7 @@ pub(crate) struct Census {
     /// In how many buckets a node has a part.
     parts: BTreeMap<NodeId, usize>,
     /// How many candidates each node is catching up with. Only where there is somebody to fill them: a bucket that nobody leads
-    /// would hold up the recovery of all others.
+    /// would hold up the recovery of all others. Not those of operations.
     candidates: BTreeMap<NodeId, usize>,
     /// Buckets that have fewer copies than wanted, a primary that is present, and a node for one more, in their order.
     short: Vec<BucketId>,
@@ -53,13 +53,14 @@ impl Census {
             for part in government.members().chain(government.candidates.iter().copied()) {
                 *census.parts.entry(part.node).or_default() += 1;
             }
-            let wanted =
-                blueprint.buckets.get(&id).and_then(|b| blueprint.keyspaces.get(&b.keyspace)).map(|k| k.replicas);
             let copies = government.size() + government.candidates.len();
-            let free = || blueprint.nodes.keys().any(|n| blueprint.is_present(*n) && government.named(*n).is_none());
-            let short = wanted.is_some_and(|wanted| copies < usize::from(wanted));
+            let free = || blueprint.nodes.keys().any(|n| could_take(blueprint, government, *n));
+            let short = copies < blueprint.wanted(id);
             if short && blueprint.is_present(government.primary.node) && free() {
                 census.short.push(id);
+            }
+            if situation.operated.contains(&id) {
+                continue; // an operation has a limit of its own, and must not hold up the replacement of what was lost
             }
             let is_led = may_lead(situation, government.primary, id);
             for candidate in government.candidates.iter().filter(|c| is_led && blueprint.is_present(c.node)) {
@@ -223,8 +224,7 @@ impl<'a, C: Conduct> Case<'a, C> {
 
     /// How many copies the keyspace wants of each bucket.
     pub(crate) fn wanted(&self) -> usize {
-        let keyspace = self.bucket.and_then(|b| self.situation.blueprint.keyspaces.get(&b.keyspace));
-        keyspace.map_or(0, |k| usize::from(k.replicas))
+        self.bucket.map_or(0, |bucket| self.situation.blueprint.wanted(bucket.id))
     }
 
     /// The replica of another bucket here that holds the Split by which this one is to be made.
@@ -264,6 +264,13 @@ fn ruled_by(situation: &Situation<'_>, bucket: BucketId) -> Option<BucketId> {
     None
 }
 
+/// It is present, stays, and has no part in it: as far as the blueprint knows, another copy can be made there. While writes wait for one
+/// (R8), it may as well go later.
+pub(crate) fn could_take(blueprint: &Blueprint, government: &Government, node: NodeId) -> bool {
+    let named = government.members().chain(government.candidates.iter().copied()).any(|m| m.node == node);
+    blueprint.is_present(node) && !named && (!blueprint.drains(node) || !government.in_sync())
+}
+
 pub(crate) fn copies(government: &Government) -> usize {
     government.size() + government.candidates.len()
 }
@@ -276,7 +283,12 @@ pub(crate) fn copies_to_stay(blueprint: &Blueprint, bucket: BucketId, government
     let named =
         |node: NodeId| government.members().chain(government.candidates.iter().copied()).any(|m| m.node == node);
     let (mut leave, mut come) = (BTreeSet::new(), BTreeSet::new());
-    for step in operation.steps.iter().skip(operation.at as usize).filter(|step| step.bucket() == bucket) {
+    let keyspace = blueprint.buckets.get(&bucket).map(|b| b.keyspace);
+    // What comes after another number of copies is wanted is judged once it is: until then nobody comes or goes.
+    let of_another_number =
+        |step: &&Step| matches!(step, Step::SetReplicas { keyspace: k, .. } if Some(*k) == keyspace);
+    let ahead = operation.steps.iter().skip(operation.at as usize).take_while(|step| !of_another_number(step));
+    for step in ahead.filter(|step| step.bucket() == Some(bucket)) {
         match *step {
             Step::Dismiss { node, .. } if named(node) => leave.insert(node),
             Step::Enlist { node, .. } if !named(node) => come.insert(node),
@@ -285,7 +297,12 @@ pub(crate) fn copies_to_stay(blueprint: &Blueprint, bucket: BucketId, government
             | Step::AwaitSeated { .. }
             | Step::HandOver { .. }
             | Step::Split { .. }
-            | Step::Merge { .. } => false,
+            | Step::Merge { .. }
+            | Step::SetMinimum { .. }
+            | Step::Mark { .. }
+            | Step::SetReplicas { .. }
+            | Step::RemoveKeyspace { .. }
+            | Step::AwaitErased { .. } => false,
         };
     }
     copies(government) + come.len() - leave.len()

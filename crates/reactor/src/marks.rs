@@ -76,6 +76,6 @@ pub(crate) fn unnamed_in(blueprint: &Blueprint, bucket: BucketId, me: NodeId) ->
 
 fn is_short(blueprint: &Blueprint, bucket: BucketId, me: NodeId) -> bool {
     let Some(bucket) = blueprint.buckets.get(&bucket) else { return false };
-    let wanted = blueprint.keyspaces.get(&bucket.keyspace).map_or(0, |k| usize::from(k.replicas));
-    bucket.government().is_some_and(|g| g.named(me).is_some() && copies_to_stay(blueprint, bucket.id, g) < wanted)
+    let lacks = |government| copies_to_stay(blueprint, bucket.id, government) < blueprint.wanted(bucket.id);
+    bucket.government().is_some_and(|g| g.named(me).is_some() && lacks(g))
 }

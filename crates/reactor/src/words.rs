@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt::Display;
 use core::time::Duration;
 
-use blueprint::{Change, Command};
+use blueprint::{Change, Command, Intent};
 
 /// `n1`, `n1 and n2`, `n1, n2 and n3`.
 pub(crate) fn list<T: Display>(things: impl IntoIterator<Item = T>) -> String {
@@ -46,10 +46,14 @@ pub(crate) fn proposal(command: &Command) -> String {
         Command::AdvanceOperation { id, from_step } => format!("step {from_step} of {id} as done with"),
         Command::Bind { absorbed, into, .. } => format!("{absorbed} and {into} as bound"),
         Command::Merge { absorbed, into, at } => format!("{absorbed}, absorbed by {into} at {at}"),
+        Command::Mark { node, intent } => format!("{node} {}", self::intent(*intent)),
+        Command::SetReplicas { keyspace, replicas } => {
+            format!("{} of everything in {keyspace}", count((*replicas).into(), "copy", "copies"))
+        }
+        Command::RemoveKeyspace { keyspace } => format!("the removal of {keyspace}"),
         Command::AddNode { .. }
         | Command::RemoveNode { .. }
         | Command::CreateKeyspace { .. }
-        | Command::RemoveKeyspace { .. }
         | Command::ReserveBucket { .. }
         | Command::StartOperation { .. }
         | Command::PlanOperation { .. }
@@ -57,6 +61,14 @@ pub(crate) fn proposal(command: &Command) -> String {
         | Command::PauseOperation { .. }
         | Command::ResumeOperation { .. }
         | Command::CancelOperation { .. } => format!("{command:?}"),
+    }
+}
+
+fn intent(intent: Intent) -> &'static str {
+    match intent {
+        Intent::Stays => "as one that stays",
+        Intent::Drains => "as one that drains",
+        Intent::Goes => "as one that goes",
     }
 }
 

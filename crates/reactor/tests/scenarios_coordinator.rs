@@ -7,8 +7,8 @@
 mod script;
 mod town;
 
-use blueprint::{BucketId, Epoch, NodeId, Unlike};
-use reactor::coordinator::Until;
+use blueprint::{BucketId, Epoch, KeyspaceId, NodeId, Unlike};
+use reactor::coordinator::{Comes, Until};
 use town::Town;
 
 #[test]
@@ -44,18 +44,24 @@ fn known_by(until: &Until) -> &'static str {
         Until::Answers(_) => "answers, or has departed",
         Until::Seated { .. } => "has filled and seated",
         Until::Leads { .. } => "has handed over to",
-        Until::EnoughMembers { .. } => "another member is seated",
+        Until::EnoughMembers { comes: Comes::Candidates(_), .. } => "now; on its way: ",
+        Until::EnoughMembers { comes: Comes::ByRecovery, .. } => "now; the primary is to enlist another node",
+        Until::EnoughMembers { comes: Comes::FromNowhere, .. } => "now; no node is free for another copy",
         Until::Registered { .. } => "has split off",
         Until::Alike { .. } => "can be bound: ",
         Until::Merged { .. } => "has merged ",
+        Until::MembersForMinimum { .. } => "below which nothing would be written",
+        Until::Erased { there, .. } if there.is_empty() => "or is removed for good: it has departed",
+        Until::Erased { .. } => "erased what is left of",
         Until::Accepted { .. } => "the meta group has accepted",
         Until::ActsOn { .. } => "which it was sent",
         Until::Resumed => "somebody resumes it",
     }
 }
 
-fn one_of_each() -> [Until; 19] {
+fn one_of_each() -> [Until; 24] {
     let (node, primary) = (NodeId(1), NodeId(2));
+    let enough = |comes| Until::EnoughMembers { leaves: node, others: 1, wanted: 2, comes };
     [
         Until::EveryoneWasAsked { open: vec![node] },
         Until::MetaAnswers,
@@ -69,10 +75,15 @@ fn one_of_each() -> [Until; 19] {
         Until::Answers(node),
         Until::Seated { node, primary },
         Until::Leads { node, primary },
-        Until::EnoughMembers { leaves: node, members: 2, min: 2 },
+        enough(Comes::Candidates(vec![node])),
+        enough(Comes::ByRecovery),
+        enough(Comes::FromNowhere),
         Until::Registered { child: BucketId(2), primary },
         Until::Alike { bucket: BucketId(2), into: BucketId(1), why: Unlike::Members },
         Until::Merged { bucket: BucketId(2), into: BucketId(1), primary },
+        Until::MembersForMinimum { members: 1, min: 2 },
+        Until::Erased { keyspace: KeyspaceId(1), there: vec![node], away: vec![] },
+        Until::Erased { keyspace: KeyspaceId(1), there: vec![], away: vec![node] },
         Until::Accepted { what: "it".into() },
         Until::ActsOn { node, epoch: Epoch(2) },
         Until::Resumed,

@@ -150,6 +150,8 @@ pub(crate) struct Driver {
     /// What its machine was last told of the time.
     told: Cell<Instant>,
     followed: Cell<Epoch>,
+    /// The epoch whose addresses the links have.
+    linked: Cell<Epoch>,
 }
 
 impl Driver {
@@ -179,6 +181,7 @@ impl Driver {
             woken_at: Cell::new(Instant::ZERO),
             alarm: Alarm::new(me, round).expect("a file for the time: there were some for the runtime"),
             followed: Cell::new(Epoch(0)),
+            linked: Cell::new(Epoch(0)),
         });
         spawn_local(Rc::clone(&driver).keep_settling());
         spawn_local(Rc::clone(&driver).keep_time());
@@ -225,10 +228,22 @@ impl Driver {
         desk.step(now, input, &mut out);
     }
 
+    /// Whichever came first, what was read or what was pushed: 1. a node without a vote restarts; the only one that it was told of does
+    /// not lead the meta group, and says who does; 2. it knows no address of that one, so it reads nothing; 3. its seed pushes it the
+    /// blueprint, in which the address stands.
+    fn link_to(&self, blueprint: &blueprint::Blueprint) {
+        if blueprint.epoch > self.linked.get() {
+            self.linked.set(blueprint.epoch);
+            self.wires.follow(blueprint);
+        }
+    }
+
     async fn keep_settling(self: Rc<Self>) {
         loop {
             self.awake.notified().await;
             self.settle();
+            let acted_on = Arc::clone(self.desk.borrow().blueprint());
+            self.link_to(&acted_on);
         }
     }
 
@@ -353,7 +368,7 @@ impl Driver {
             let state = Arc::clone(&watch.borrow_and_update());
             if state.blueprint.epoch > self.followed.get() {
                 self.followed.set(state.blueprint.epoch);
-                self.wires.follow(&state.blueprint);
+                self.link_to(&state.blueprint);
                 self.step(Input::MetaRead { id: 0, state });
             }
             if watch.changed().await.is_err() {

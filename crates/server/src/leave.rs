@@ -109,8 +109,9 @@ pub(crate) async fn see_off(house: &House, post: &Post) {
 fn led(me: NodeId, blueprint: &Blueprint) -> Vec<(BucketId, NodeId)> {
     let heir = |bucket: &Bucket| {
         let government = bucket.government().filter(|g| g.primary.node == me)?;
-        let mut able = government.secondaries.iter().filter(|m| blueprint.is_present(m.node));
-        Some((bucket.id, able.next()?.node))
+        let able = government.secondaries.iter().filter(|m| blueprint.is_present(m.node));
+        // One that drains only if there is no other.
+        Some((bucket.id, able.min_by_key(|m| blueprint.drains(m.node))?.node))
     };
     blueprint.buckets.values().filter_map(heir).collect()
 }

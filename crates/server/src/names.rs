@@ -1,14 +1,18 @@
-//! People know nodes by their names.
+//! People know nodes and keyspaces by their names.
 
-use blueprint::{Blueprint, NodeId};
+use blueprint::{Blueprint, KeyspaceId, NodeId};
 
-/// The text with the names of nodes instead of their ids.
+/// The text with the names of nodes and keyspaces instead of their ids.
 pub(crate) fn named(text: &str, blueprint: &Blueprint) -> String {
-    let name = |word: &str| {
+    let node = |word: &str| {
         let id = word.strip_prefix('n')?.parse().map(NodeId).ok()?;
         blueprint.nodes.get(&id).map(|node| node.name.clone())
     };
-    replace_words(text, name)
+    let keyspace = |word: &str| {
+        let id = word.strip_prefix('k')?.parse().map(KeyspaceId).ok()?;
+        blueprint.keyspaces.get(&id).map(|keyspace| keyspace.name.clone())
+    };
+    replace_words(text, |word| node(word).or_else(|| keyspace(word)))
 }
 
 /// Whole words only: `n1` is not in `n12`, nor in `node-1`.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use blueprint::{Blueprint, BucketId, NodeId};
+use blueprint::{Blueprint, BucketId, Intent, NodeId};
 use meta::MetaStatus;
 use reactor::{BucketRow, Directory, Part};
 use serde::{Deserialize, Serialize};
@@ -37,6 +37,9 @@ pub struct NodeStatus {
     pub zone: String,
     /// `present` or `departed`.
     pub state: String,
+    /// `draining` (it keeps its copies and leads nothing), `leaving` (others take them, too), or nothing.
+    #[serde(default)]
+    pub intent: String,
     /// Does this node hear it?
     pub reachable: bool,
     pub leads: usize,
@@ -147,6 +150,12 @@ impl Facts<'_> {
             name: node.name.clone(),
             zone: node.zone.clone(),
             state: if self.blueprint.is_present(node.id) { "present" } else { "departed" }.to_owned(),
+            intent: match node.intent {
+                Intent::Stays => "",
+                Intent::Drains => "draining",
+                Intent::Goes => "leaving",
+            }
+            .to_owned(),
             reachable: self.is_reachable(node.id),
             leads: governments().filter(|g| g.primary.node == node.id).count(),
             follows: governments().filter(|g| g.secondaries.iter().any(|m| m.node == node.id)).count(),

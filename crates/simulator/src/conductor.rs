@@ -132,7 +132,7 @@ impl<C: Conduct> World<C> {
             };
             let Some(government) = blueprint.government(*bucket) else { return false };
             let everywhere = government.size() == self.hosts.len();
-            government.size() <= usize::from(government.min_in_sync) && (everywhere || o.steps.len() == 1)
+            government.size() <= blueprint.wanted(*bucket) && everywhere
         };
         blueprint.operations.values().filter(hopeless).map(|o| o.id).collect()
     }
@@ -154,7 +154,8 @@ impl<C: Conduct> World<C> {
                 let rest = [Step::HandOver { bucket, to: new }, Step::Dismiss { bucket, node: primary }];
                 [&enlist(new)[..], &rest].concat()
             }
-            (8, _, Some(old)) if government.size() > usize::from(government.min_in_sync) => {
+            // Where there are only as many as wanted, recovery brings another before this one goes.
+            (8, _, Some(old)) if spare.is_some() || government.size() > self.meta.blueprint.wanted(bucket) => {
                 vec![Step::Dismiss { bucket, node: old }]
             }
             (9, _, Some(_)) => {
@@ -239,14 +240,14 @@ impl<C: Conduct> World<C> {
             }
             let waited = time - since.1;
             let Some(step) = operation.steps.get(operation.at as usize) else { continue };
-            let Some(government) = blueprint.government(step.bucket()) else { continue };
+            let Some(bucket) = step.bucket() else { continue };
+            let Some(government) = blueprint.government(bucket) else { continue };
             let may_wait = self.hopeless_operations().contains(&operation.id);
             if self.plan.busy && waited > STEP_PATIENCE && !may_wait {
                 // Nothing goes wrong here, no throttle holds anything back: however busy the bucket is, its moves end.
                 return fail("moves_end", format!("{step:?} has not come true: {government:?}"));
             }
             let primary = (Participant::Primary, government.primary.node);
-            let bucket = step.bucket();
             match *step {
                 Step::HandOver { to, .. } if to != government.primary.node => {
                     self.begin_move(Move::HandOver, bucket, vec![primary, (Participant::Successor, to)], None);
@@ -261,7 +262,12 @@ impl<C: Conduct> World<C> {
                 | Step::HandOver { .. }
                 | Step::Dismiss { .. }
                 | Step::Split { .. }
-                | Step::Merge { .. } => {}
+                | Step::Merge { .. }
+                | Step::SetMinimum { .. }
+                | Step::Mark { .. }
+                | Step::SetReplicas { .. }
+                | Step::RemoveKeyspace { .. }
+                | Step::AwaitErased { .. } => {}
             }
         }
         Ok(())

@@ -18,7 +18,7 @@ fn pick<T: Clone>(from: impl IntoIterator<Item = T>, die: u16) -> Option<T> {
 
 fn command(b: &Blueprint, (kind, x, y, z): Dice) -> Command {
     let node = NodeId(u64::from(x % 7) + 1);
-    match kind % 47 {
+    match kind % 50 {
         0..4 => add_node(node.0, &letter(u64::from(y % 6) + 1)),
         4 => Command::Depart { node },
         5 => Command::Return { node },
@@ -29,9 +29,11 @@ fn command(b: &Blueprint, (kind, x, y, z): Dice) -> Command {
         14..16 => Command::ReserveBucket { parent: BucketId(1) },
         16..20 => register(b, x, y, z),
         20 => relieve(b, x),
-        42..45 => bind(b, x, y, z),
-        45..47 => merge(b, x, y, z),
+        45..48 => bind(b, x, y, z),
+        48..50 => merge(b, x, y, z),
         21..30 => operation(b, x, y, z),
+        42 => Command::Mark { node, intent: intent(y) },
+        43..45 => Command::SetReplicas { keyspace: KeyspaceId(u32::from(x % 5) + 1), replicas: (y % 5) as u8 },
         _ => succeed(b, x, y, z),
     }
 }
@@ -55,6 +57,10 @@ fn merge(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
     let term = b.buckets.get(&into).map_or(Term(1), Bucket::term);
     let at = Position { term: Term(term.0 + u64::from(z.is_multiple_of(13))), index: Index(u64::from(z % 50)) };
     Command::Merge { absorbed, into, at }
+}
+
+fn intent(y: u16) -> Intent {
+    [Intent::Stays, Intent::Drains, Intent::Goes][usize::from(y) % 3]
 }
 
 fn create_keyspace(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
@@ -157,12 +163,18 @@ fn start_operation(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
     let (enlist, seated) = (Step::Enlist { bucket, node }, Step::AwaitSeated { bucket, node });
     let (hand_over, dismiss) = (Step::HandOver { bucket, to: node }, Step::Dismiss { bucket, node: old });
     let mate = pick(b.buckets.values().filter(|k| k.id != bucket), z / 3).map_or(bucket, |k| k.id);
-    let steps = match z / 16 % 7 {
+    let keyspace = parent.keyspace;
+    let replicas = (y % 5) as u8;
+    let steps = match z / 16 % 11 {
+        10 => alloc::vec![Step::Merge { bucket, into: mate }],
+        6 => alloc::vec![Step::Mark { node, intent: intent(x) }, hand_over],
+        7 => alloc::vec![Step::SetMinimum { bucket, min: replicas }, Step::SetReplicas { keyspace, replicas }, enlist],
+        8 => alloc::vec![Step::SetReplicas { keyspace, replicas }, dismiss],
+        9 => alloc::vec![Step::RemoveKeyspace { keyspace }, Step::AwaitErased { keyspace }],
         0 => alloc::vec![enlist, seated, dismiss],
         1 => alloc::vec![enlist, seated, hand_over, dismiss],
         2 => alloc::vec![Step::HandOver { bucket, to: old }],
         3 => alloc::vec![dismiss],
-        5 => alloc::vec![Step::Merge { bucket, into: mate }],
         4 => alloc::vec![split, Step::Enlist { bucket: child, node }],
         _ => alloc::vec![enlist, split],
     };
@@ -324,7 +336,7 @@ fn histories_reach_every_corner() {
     use proptest::test_runner::TestRunner;
 
     let mut runner = TestRunner::deterministic();
-    let (mut commands, mut changes) = ([0u32; 20], [0u32; 9]);
+    let (mut commands, mut changes) = ([0u32; 22], [0u32; 9]);
     let (mut heirs, mut retired, mut refused) = (0, 0, 0);
     for _ in 0..400 {
         let mut b = history(&[]).pop().unwrap();
@@ -344,7 +356,7 @@ fn histories_reach_every_corner() {
     assert!(heirs > 200 && retired > 200 && refused > 200, "{heirs} {retired} {refused}");
 }
 
-fn count(command: &Command, commands: &mut [u32; 20], changes: &mut [u32; 9]) {
+fn count(command: &Command, commands: &mut [u32; 22], changes: &mut [u32; 9]) {
     let which = match command {
         Command::AddNode { .. } => 0,
         Command::Depart { .. } => 1,
@@ -363,8 +375,10 @@ fn count(command: &Command, commands: &mut [u32; 20], changes: &mut [u32; 9]) {
         Command::CancelOperation { .. } => 15,
         Command::PlanOperation { .. } => 16,
         Command::ApplyOperation { .. } => 17,
-        Command::Bind { .. } => 18,
-        Command::Merge { .. } => 19,
+        Command::Bind { .. } => 20,
+        Command::Merge { .. } => 21,
+        Command::Mark { .. } => 18,
+        Command::SetReplicas { .. } => 19,
         Command::Succeed { change, .. } => {
             changes[match change {
                 Change::Enlist { .. } => 0,

@@ -1,6 +1,7 @@
 mod commands;
 mod governments;
 mod histories;
+mod intent;
 mod merges;
 mod operations;
 mod reports;

@@ -255,6 +255,22 @@ fn a_cancel_takes_back_what_is_not_seated() {
     assert_eq!(town.government().size(), 3);
 }
 
+/// The candidate is half filled when a member dies, and the operation is cancelled: to drop it would be to begin anew elsewhere.
+#[test]
+fn a_cancel_leaves_a_candidate_where_a_member_is_missing() {
+    let mut town = Town::of_one_bucket();
+    town.accept(&start(1, vec![enlist(3), seated(3), dismiss(2)]));
+    town.succeed(Change::Enlist { node: NodeId(3) });
+    town.accept(&advance(1, 0));
+    let secondary = town.government().secondaries[0];
+    town.succeed(Change::Dismiss { secondary, fate: Fate::Leaves });
+    town.accept(&cancel(1));
+    let candidates: Vec<NodeId> = town.government().candidates.iter().map(|m| m.node).collect();
+    assert_eq!(candidates, [NodeId(3)], "it is needed");
+    town.seat(3);
+    assert_eq!(town.government().size(), 2);
+}
+
 #[test]
 fn a_target_that_departs() {
     // Before it is seated: back to how it was.

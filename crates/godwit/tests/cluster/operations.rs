@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use server::{BucketStatus, OperationView, Status};
+use values::Reply;
 
 use crate::common::{Cluster, Load, Manner, Shape, http, text, until};
 
@@ -86,9 +87,12 @@ fn every_kind_of_change_while_clients_write() {
     perform(&cluster, &load, "drain node-2");
     assert!(cluster.status().expect("it runs").buckets.iter().all(|bucket| bucket.primary != "node-2"));
 
+    perform(&cluster, &load, "undrain node-2");
+
     perform(&cluster, &load, "remove-node node-4");
     assert_eq!(copies(&cluster.status().expect("it runs"))["node-4"], 0);
 
+    perform(&cluster, &load, "undrain node-4");
     perform(&cluster, &load, "add-node node-4");
     let spread = copies(&cluster.status().expect("it runs"));
     let (most, fewest) = (spread.values().max().expect("four"), spread.values().min().expect("four"));
@@ -98,12 +102,114 @@ fn every_kind_of_change_while_clients_write() {
     assert_eq!(cluster.status().expect("it runs").buckets.len(), 20);
 
     let said = cluster.succeed(&["operations"]);
-    assert_eq!(said.matches("done").count(), 8, "{said}");
+    assert_eq!(said.matches("done").count(), 10, "{said}");
     for load in [load, other] {
         let report = load.end();
         for (command, outcomes) in &report.operations {
             assert_eq!((outcomes.uncertain, outcomes.refused), (0, 0), "{command}: {:?}", report.errors);
         }
+    }
+}
+
+/// Fewer copies, more, and fewer again. With two of them on four nodes it takes a while until all are well; nobody notices.
+#[test]
+fn another_number_of_copies_while_clients_write() {
+    let shape = Shape { nodes: 3, replicas: 2, buckets: 6, ..Shape::default() };
+    let cluster = Cluster::start("replicas", &shape);
+    let load = Load::start(&cluster, Manner::Cluster);
+    load.flow(100, &cluster);
+    let sizes = || cluster.status().expect("it runs").buckets.iter().map(|b| members(b).len()).collect::<Vec<_>>();
+    let minimums = || cluster.status().expect("it runs").buckets.iter().map(|b| b.min_in_sync).collect::<Vec<_>>();
+    for (copies, minimum) in [(3, 2), (2, 2), (1, 1), (2, 2)] {
+        perform(&cluster, &load, &format!("set-replicas default {copies}"));
+        assert_eq!((sizes(), minimums()), (vec![copies; 6], vec![minimum; 6]));
+    }
+    for (wish, because) in [
+        ("set-replicas default 4", "4 copies need as many nodes, and 3 are present"),
+        ("set-replicas default 0", "at least 1 replica"),
+        ("set-replicas default many", "no number of copies"),
+    ] {
+        let mut words = vec!["plan"];
+        words.extend(wish.split(' '));
+        let output = cluster.godwit(&words);
+        assert!(output.status.code() == Some(1) && text(&output).contains(because), "{wish}: {}", text(&output));
+    }
+    let report = load.end();
+    for (command, outcomes) in &report.operations {
+        assert_eq!((outcomes.uncertain, outcomes.refused), (0, 0), "{command}: {:?}", report.errors);
+    }
+}
+
+/// A node that drains leads nothing, also when another one dies, when it is restarted itself, and when the meta group has another leader.
+#[test]
+fn draining_outlives_failovers() {
+    let shape = Shape { nodes: 4, replicas: 3, buckets: 12, ..Shape::default() };
+    let mut cluster = Cluster::start("draining", &shape);
+    cluster.succeed(&["plan", "--apply", "drain", "node-2"]);
+    let leads = |status: &Status, name: &str| status.buckets.iter().filter(|bucket| bucket.primary == name).count();
+    let intent =
+        |status: &Status, name: &str| status.nodes.iter().find(|node| node.name == name).map(|n| n.intent.clone());
+    let is_drained =
+        |status: &Status| intent(status, "node-2").as_deref() == Some("draining") && leads(status, "node-2") == 0;
+    let status = cluster.status().expect("it runs");
+    assert!(is_drained(&status) && copies(&status)["node-2"] > 0, "{}", cluster.describe());
+    assert!(text(&cluster.godwit(&["status"])).contains("draining"));
+    for wish in ["add-node node-2", "replace-node node-1 node-2"] {
+        let mut words = vec!["plan"];
+        words.extend(wish.split(' '));
+        let said = text(&cluster.godwit(&words));
+        assert!(said.contains("node-2 drains"), "{wish}: {said}");
+    }
+
+    // Whoever leads the meta group goes, and with it what it led; then the drained one.
+    let leader = status.meta.leader.expect("there is one");
+    let leader = cluster.nodes.iter().find(|node| node.name() == leader).expect("one of ours").number;
+    for victim in [leader, 2] {
+        cluster.kill(victim);
+        let served = || {
+            let status = cluster.nodes.iter().filter(|node| node.number != victim).find_map(|node| node.status())?;
+            let name = cluster.node(victim).name();
+            (leads(&status, &name) == 0 && status.buckets.iter().all(|bucket| bucket.serving)).then_some(status)
+        };
+        let status = until("others lead what it led", served, || cluster.describe());
+        assert!(victim == 2 || is_drained(&status), "{}", cluster.describe());
+        cluster.start_node(victim);
+        cluster.until_well();
+        assert!(is_drained(&cluster.status().expect("it runs")), "{}", cluster.describe());
+    }
+
+    cluster.succeed(&["plan", "--apply", "undrain", "node-2"]);
+    let status = cluster.status().expect("it runs");
+    assert_eq!(
+        (intent(&status, "node-2").as_deref(), leads(&status, "node-2")),
+        (Some(""), 0),
+        "nothing comes by itself"
+    );
+    cluster.succeed(&["plan", "--apply", "rebalance"]);
+    assert!(leads(&cluster.status().expect("it runs"), "node-2") > 0, "{}", cluster.describe());
+}
+
+#[test]
+fn a_keyspace_is_removed_and_its_name_is_free() {
+    let cluster = Cluster::start("removed", &Shape::default());
+    cluster.succeed(&["keyspace", "more", "--replicas", "2", "--buckets", "5"]);
+    let load = Load::start(&cluster, Manner::Cluster);
+    load.flow(50, &cluster);
+    let mut client = crate::common::Client::connect(&cluster.node(1).any()).expect("it runs");
+    client.ask(&["CLIENT", "KEYSPACE", "more"]).expect("it is there");
+    client.ask(&["SET", "key", "value"]).expect("it is there");
+    perform(&cluster, &load, "remove-keyspace more");
+    let status = cluster.status().expect("it runs");
+    assert!(status.keyspaces.iter().all(|keyspace| keyspace.name == "default"), "{status:?}");
+    assert!(text(&cluster.godwit(&["plan", "remove-keyspace", "more"])).contains("there is no keyspace 'more'"));
+    cluster.succeed(&["keyspace", "more", "--replicas", "2", "--buckets", "3"]);
+    let mut client = crate::common::Client::connect(&cluster.node(1).any()).expect("it runs");
+    client.ask(&["CLIENT", "KEYSPACE", "more"]).expect("it is there again");
+    let found = until("it serves", || client.ask(&["GET", "key"]), || cluster.describe());
+    assert_eq!(found, Reply::Nil, "it begins empty");
+    let report = load.end();
+    for (command, outcomes) in &report.operations {
+        assert_eq!((outcomes.uncertain, outcomes.refused), (0, 0), "{command}: {:?}", report.errors);
     }
 }
 

@@ -1,9 +1,11 @@
 //! A node goes, is replaced, or is to lead nothing for a while.
 
 use alloc::format;
+use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 
-use blueprint::NodeId;
+use blueprint::{Intent, NodeId, Step};
 
 use crate::draft::{Draft, Purpose, all};
 use crate::leaders;
@@ -13,6 +15,7 @@ use crate::sketch::{BucketAt, NodeAt, SiteState, Sketch};
 impl Draft<'_> {
     pub(crate) fn remove_node(&mut self, id: NodeId) -> Option<Purpose> {
         let node = self.known_node(id)?;
+        let first = self.mark(id, Intent::Goes, "it is given nothing from now on");
         self.sketch.nodes[node].state = SiteState::Leaving;
         let held = self.held_by(node);
         let mut missing = Vec::new();
@@ -30,7 +33,7 @@ impl Draft<'_> {
             why: format!("others take what {id} holds"),
             idle: format!("{id} holds nothing: it can be removed"),
             hand_over: "leads and leaves",
-            set_replicas: None,
+            first,
         })
     }
 
@@ -41,6 +44,7 @@ impl Draft<'_> {
             self.object(Objection::SameNode(old));
             return None;
         }
+        let first = self.mark(old, Intent::Goes, "it is given nothing from now on");
         self.sketch.nodes[from].state = SiteState::Leaving;
         let held = self.held_by(from);
         for bucket in held.iter().copied() {
@@ -51,7 +55,7 @@ impl Draft<'_> {
             why: format!("{new} takes the place of {old}"),
             idle: format!("{old} holds nothing: there is nothing to take over"),
             hand_over: "leads and leaves",
-            set_replicas: None,
+            first,
         })
     }
 
@@ -61,15 +65,35 @@ impl Draft<'_> {
             self.object(Objection::DepartedNode(id));
             return None;
         }
+        let first = match self.blueprint.drains(id) {
+            false => self.mark(id, Intent::Drains, "it leads nothing from now on"),
+            true => Vec::new(),
+        };
         self.sketch.nodes[node].state = SiteState::Draining;
         let held = self.free_where(|sketch, bucket| sketch.buckets[bucket].leader == node);
         self.pass_on(node, &held);
         Some(Purpose {
             why: format!("others lead what {id} leads"),
-            idle: format!("{id} leads nothing"),
+            idle: format!("{id} drains, and leads nothing"),
             hand_over: "is to lead nothing",
-            set_replicas: None,
+            first,
         })
+    }
+
+    pub(crate) fn undrain(&mut self, id: NodeId) -> Option<Purpose> {
+        self.known_node(id)?;
+        Some(Purpose {
+            why: format!("{id} takes part in everything again; what it is to lead is for rebalance to say"),
+            idle: format!("{id} does not drain"),
+            hand_over: "leads",
+            first: self.mark(id, Intent::Stays, "it can be given copies, and can lead"),
+        })
+    }
+
+    /// The step that says so, unless it is said already.
+    fn mark(&self, node: NodeId, intent: Intent, why: &str) -> Vec<(Step, String)> {
+        let is_marked = self.blueprint.intent(node) == intent;
+        if is_marked { Vec::new() } else { vec![(Step::Mark { node, intent }, why.into())] }
     }
 
     /// What it has a part in, as far as that can be changed; objects to the rest.

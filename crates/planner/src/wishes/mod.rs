@@ -6,5 +6,3 @@ mod one_bucket;
 mod replicas;
 mod slots;
 mod spread;
-
-pub(crate) use give::give_all;

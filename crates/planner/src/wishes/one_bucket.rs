@@ -1,6 +1,7 @@
 //! One bucket: who leads it, and who holds it.
 
 use alloc::format;
+use alloc::vec::Vec;
 
 use blueprint::{BucketId, NodeId};
 
@@ -21,7 +22,7 @@ impl Draft<'_> {
             why: format!("{node} leads {bucket}"),
             idle: format!("{node} leads {bucket} already"),
             hand_over: "led until now",
-            set_replicas: None,
+            first: Vec::new(),
         })
     }
 
@@ -42,7 +43,7 @@ impl Draft<'_> {
             why: format!("{to} takes the part of {from} in {bucket}"),
             idle: format!("{to} has it already"),
             hand_over: "led until now",
-            set_replicas: None,
+            first: Vec::new(),
         })
     }
 

@@ -2,20 +2,22 @@
 
 use alloc::collections::BTreeSet;
 use alloc::format;
+use alloc::vec;
 use alloc::vec::Vec;
 
-use blueprint::KeyspaceId;
+use blueprint::{KeyspaceId, Step};
 
 use crate::draft::{Draft, Purpose, all};
 use crate::even_out::{Reach, even_out};
 use crate::loads::Loads;
 use crate::objection::Objection;
-use crate::sketch::{BucketAt, NodeAt};
+use crate::sketch::{BucketAt, Fixed, NodeAt};
 use crate::words::count;
 
 impl Draft<'_> {
     pub(crate) fn set_replicas(&mut self, keyspace: KeyspaceId, replicas: u8) -> Option<Purpose> {
-        let before = self.known_keyspace(keyspace)?.replicas;
+        let known = self.known_keyspace(keyspace)?.clone();
+        let before = known.replicas;
         let nodes = self.sketch.open_nodes().count();
         if replicas == 0 {
             self.object(Objection::NoReplicas);
@@ -28,13 +30,21 @@ impl Draft<'_> {
         let buckets: Vec<BucketAt> =
             self.of_keyspace(keyspace).into_iter().filter(|bucket| self.is_free(*bucket)).collect();
         let wanted = usize::from(replicas);
+        let mut first = Vec::new();
         for bucket in buckets.iter().copied() {
             let piece = &mut self.sketch.buckets[bucket];
             piece.wanted = wanted;
-            let (min, buckets) = (piece.min_in_sync, piece.id.into());
-            if min > replicas {
-                self.object(Objection::BelowMinimum { replicas, min, buckets });
+            piece.minimum = known.minimum_with(piece.min_in_sync, replicas);
+            // Where it is too high, it is lowered before the number is, or the number would not be accepted (R8).
+            if piece.min_in_sync > replicas {
+                let step = Step::SetMinimum { bucket: piece.id, min: piece.minimum };
+                first.push((step, format!("{replicas} could never be {}", piece.min_in_sync)));
+                piece.min_in_sync = piece.minimum;
             }
+        }
+        if replicas != before {
+            let why = "otherwise their primaries would undo the rest".into();
+            first.push((Step::SetReplicas { keyspace, replicas }, why));
         }
         let lacks = |bucket: &BucketAt| wanted.saturating_sub(self.sketch.lasting_copies(*bucket).count());
         let missing: Vec<BucketAt> =
@@ -46,7 +56,29 @@ impl Draft<'_> {
             why: format!("{words} of everything in {keyspace}"),
             idle: format!("everything in {keyspace} has {words} already"),
             hand_over: "leads",
-            set_replicas: (replicas != before).then_some((keyspace, replicas)),
+            first,
+        })
+    }
+
+    /// Nobody can use it from the first step on; the second waits until nothing is left of it anywhere.
+    pub(crate) fn remove_keyspace(&mut self, keyspace: KeyspaceId) -> Option<Purpose> {
+        self.known_keyspace(keyspace)?;
+        for bucket in self.of_keyspace(keyspace) {
+            let piece = &self.sketch.buckets[bucket];
+            if let Some(Fixed::Busy(by)) = piece.fixed {
+                let buckets = piece.id.into();
+                self.object(Objection::BucketBusy { by, buckets });
+            }
+        }
+        let buckets = count(self.of_keyspace(keyspace).len(), "bucket", "buckets");
+        Some(Purpose {
+            why: format!("{keyspace} and all that is in its {buckets} is gone for good"),
+            idle: format!("{keyspace} is gone"),
+            hand_over: "leads",
+            first: vec![
+                (Step::RemoveKeyspace { keyspace }, "nobody reads or writes it any more".into()),
+                (Step::AwaitErased { keyspace }, "every copy is erased".into()),
+            ],
         })
     }
 

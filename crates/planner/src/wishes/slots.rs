@@ -57,7 +57,7 @@ impl Draft<'_> {
             why: format!("{into} takes over all that {bucket} has"),
             idle: String::new(),
             hand_over: "led until now, and does not lead the other one",
-            set_replicas: None,
+            first: Vec::new(),
         })
     }
 
@@ -98,7 +98,7 @@ impl Draft<'_> {
             why: format!("{to} leads slots {slots} of {keyspace}"),
             idle: format!("{to} leads these slots already"),
             hand_over: "led until now",
-            set_replicas: None,
+            first: Vec::new(),
         })
     }
 
@@ -127,6 +127,6 @@ impl Draft<'_> {
 impl Purpose {
     fn of_splitting(why: alloc::string::String) -> Self {
         let idle = "no bucket has more than one slot: nothing can be split".into();
-        Self { why, idle, hand_over: "leads", set_replicas: None }
+        Self { why, idle, hand_over: "leads", first: Vec::new() }
     }
 }

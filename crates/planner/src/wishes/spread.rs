@@ -94,7 +94,7 @@ impl Purpose {
             why: "everyone holds and leads as much as everyone else".into(),
             idle: "everyone holds and leads as much as everyone else already".into(),
             hand_over: "leads more than its share",
-            set_replicas: None,
+            first: Vec::new(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Where the buckets of a new keyspace go.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use blueprint::NodeId;
 use planner::place;
@@ -51,7 +51,20 @@ fn who_holds_less_gets_more() {
 #[test]
 fn not_on_nodes_that_drain() {
     let mut world = World::of(4);
-    world.facts.draining.insert(n(2));
+    world.drain(n(2));
     let rows = place(&world.blueprint, &world.facts, 64, 3).unwrap();
     assert!(rows.iter().flatten().all(|node| *node != n(2)));
+}
+
+/// When a node dies, everyone else takes a share of what it led; and whoever two nodes leave in peace is not left alone by two others.
+#[test]
+fn companions_are_spread() {
+    let mut world = World::of(5);
+    let rows = place(&world.blueprint, &world.facts, 48, 2).unwrap();
+    let mut pairs: BTreeMap<(NodeId, NodeId), usize> = BTreeMap::new();
+    for row in &rows {
+        *pairs.entry((row[0].min(row[1]), row[0].max(row[1]))).or_default() += 1;
+    }
+    assert!(pairs.len() == 10 && pairs.values().all(|n| (4..=6).contains(n)), "{pairs:?}");
+    world.create_rows(rows, 2);
 }

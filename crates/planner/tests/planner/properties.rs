@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use blueprint::{BucketId, Change, Command, NodeId, Step};
+use blueprint::{BucketId, Change, Command, Intent, NodeId, Step};
 use planner::{Limits, Plan, Wish, plan};
 use proptest::prelude::*;
 
@@ -77,7 +77,7 @@ fn disturb(world: &mut World, dice: &mut Dice) {
         world.facts.free.insert(nodes[dice.roll(nodes.len())], dice.roll(3000) as u64);
     }
     for _ in 0..dice.roll(3) {
-        world.facts.draining.insert(nodes[dice.roll(nodes.len())]);
+        world.drain(nodes[dice.roll(nodes.len())]);
     }
     for _ in 0..dice.roll(4) {
         let bucket = buckets[dice.roll(buckets.len())];
@@ -96,7 +96,8 @@ fn disturb(world: &mut World, dice: &mut Dice) {
         }
     }
     let bucket = buckets[dice.roll(buckets.len())];
-    let stranger = nodes.iter().copied().find(|node| world.government(bucket).named(*node).is_none());
+    let is_free = |node: &NodeId| world.government(bucket).named(*node).is_none() && !world.blueprint.drains(*node);
+    let stranger = nodes.iter().copied().find(is_free);
     if let Some(node) = stranger.filter(|_| dice.roll(4) == 0) {
         let (id, steps) = (world.blueprint.next_operation, vec![Step::Enlist { bucket, node }]);
         world.accept(&Command::StartOperation { id, by: "somebody".into(), steps });
@@ -114,7 +115,7 @@ fn any_wish(world: &World, dice: &mut Dice) -> Wish {
         let (one, other) = (dice.roll(16384) as u16, dice.roll(16384) as u16);
         slots(one.min(other), one.max(other))
     };
-    match dice.roll(12) {
+    match dice.roll(16) {
         0 => Wish::AddNode { node: node(dice) },
         1 => Wish::Rebalance { keyspace: None },
         2 => Wish::Rebalance { keyspace: Some(K1) },
@@ -126,6 +127,9 @@ fn any_wish(world: &World, dice: &mut Dice) -> Wish {
         8 => Wish::MigrateSlots { keyspace: K1, slots: range(dice), to: node(dice) },
         9 => Wish::SplitBucket { bucket: bucket(dice), slots: (dice.roll(2) == 0).then(|| range(dice)) },
         10 => Wish::DoubleBuckets { keyspace: K1 },
+        11 => Wish::Undrain { node: node(dice) },
+        13 => Wish::MergeBuckets { bucket: bucket(dice), into: bucket(dice) },
+        12 => Wish::RemoveKeyspace { keyspace: K1 },
         _ => Wish::SetReplicas { keyspace: K1, replicas: dice.roll(6) as u8 },
     }
 }
@@ -135,6 +139,7 @@ fn assert_fulfilled(before: &World, after: &World, wish: &Wish, plan: &Plan) {
     match wish {
         Wish::AddNode { .. } | Wish::Rebalance { .. } => assert_rests(after, wish, plan),
         Wish::RemoveNode { node } => {
+            assert_eq!(after.blueprint.intent(*node), Intent::Goes);
             assert_eq!(copies(after, *node), (0, 0));
             let held = copies(before, *node).0;
             assert!(plan.summary.copies <= held, "{} copies for {held}", plan.summary.copies);
@@ -144,7 +149,10 @@ fn assert_fulfilled(before: &World, after: &World, wish: &Wish, plan: &Plan) {
             assert_eq!(copies(after, *old), (0, 0));
             assert_eq!(copies(after, *new), (was.0 + has.0, was.1 + has.1));
         }
+        Wish::Undrain { node } => assert_eq!(after.blueprint.intent(*node), Intent::Stays),
+        Wish::RemoveKeyspace { keyspace } => assert!(!after.blueprint.keyspaces.contains_key(keyspace)),
         Wish::Drain { node } => {
+            assert!(after.blueprint.drains(*node));
             assert_eq!(copies(after, *node).1, 0);
             assert_eq!(plan.summary.copies, 0);
         }
@@ -160,6 +168,7 @@ fn assert_fulfilled(before: &World, after: &World, wish: &Wish, plan: &Plan) {
                 assert_eq!(bucket.government().unwrap().primary.node, *to);
             }
         }
+        Wish::MergeBuckets { bucket, .. } => assert!(after.blueprint.is_retired(*bucket)),
         Wish::SplitBucket { .. } => assert_eq!(after.blueprint.buckets.len(), before.blueprint.buckets.len() + 1),
         Wish::DoubleBuckets { keyspace } => {
             let buckets = |world: &World| world.blueprint.buckets_of(*keyspace).count();
@@ -169,6 +178,7 @@ fn assert_fulfilled(before: &World, after: &World, wish: &Wish, plan: &Plan) {
             let present = |node: &NodeId| after.blueprint.is_present(*node);
             for bucket in after.blueprint.buckets_of(*keyspace) {
                 let government = after.government(bucket.id);
+                assert_eq!(government.min_in_sync, (*replicas).min(2));
                 let parts = government.members().chain(government.candidates.iter().copied());
                 assert_eq!(parts.filter(|part| present(&part.node)).count(), usize::from(*replicas));
             }
@@ -245,8 +255,6 @@ proptest! {
         facts.bytes.extend(world.facts.bytes.iter().rev().map(|(bucket, bytes)| (*bucket, *bytes)));
         facts.free.extend(world.facts.free.iter().rev().map(|(node, free)| (*node, *free)));
         facts.free.insert(n(999), 0);
-        facts.draining.extend(world.facts.draining.iter().rev().copied());
-        facts.draining.insert(n(999));
         prop_assert_eq!(world.plan(&wish), plan(&world.blueprint, &facts, world.limits, &wish));
     }
 }
@@ -258,20 +266,12 @@ fn reached(world: &World, plan: &Plan, node: NodeId) -> BTreeSet<NodeId> {
         .iter()
         .filter_map(|planned| match planned.step {
             Step::Enlist { bucket, node } => Some((bucket, node)),
-            Step::AwaitSeated { .. }
-            | Step::HandOver { .. }
-            | Step::Dismiss { .. }
-            | Step::Split { .. }
-            | Step::Merge { .. } => None,
+            _ => None,
         })
         .collect();
     let leaving = plan.steps.iter().find_map(|planned| match planned.step {
         Step::Dismiss { node, .. } => Some(node),
-        Step::Enlist { .. }
-        | Step::AwaitSeated { .. }
-        | Step::HandOver { .. }
-        | Step::Split { .. }
-        | Step::Merge { .. } => None,
+        _ => None,
     });
     let mut reached = BTreeSet::from([node]);
     loop {

@@ -52,47 +52,49 @@ fn removing() {
         &small(),
         &Wish::RemoveNode { node: n(4) },
         &expect![[r#"
-        plan at e5: others take what n4 holds
-        3 buckets, 3 copies to make (100.8 MB), 1 hand over, 0 splits; k1 never below 3 members
-           1  b1  enlist        n3  33.6 MB  takes the place of n4
-           2  b4  enlist        n3  33.6 MB  takes the place of n4
-           3  b1  await seated  n3           n4 stays until then
-           4  b1  dismiss       n4           n3 is in its place
-           5  b6  enlist        n3  33.6 MB  takes the place of n4
-           6  b4  await seated  n3           n4 stays until then
-           7  b4  hand over to  n3           n4 leads and goes
-           8  b4  dismiss       n4           n3 is in its place
-           9  b6  await seated  n3           n4 stays until then
-          10  b6  dismiss       n4           n3 is in its place
-    "#]],
+            plan at e5: others take what n4 holds
+            3 buckets, 3 copies to make (100.8 MB), 1 hand over, 0 splits; k1 never below 3 members
+               1      mark as leaving  n4           it is given nothing from now on
+               2  b1  enlist           n3  33.6 MB  takes the place of n4
+               3  b4  enlist           n3  33.6 MB  takes the place of n4
+               4  b1  await seated     n3           n4 stays until then
+               5  b1  dismiss          n4           n3 is in its place
+               6  b6  enlist           n3  33.6 MB  takes the place of n4
+               7  b4  await seated     n3           n4 stays until then
+               8  b4  hand over to     n3           n4 leads and goes
+               9  b4  dismiss          n4           n3 is in its place
+              10  b6  await seated     n3           n4 stays until then
+              11  b6  dismiss          n4           n3 is in its place
+        "#]],
     );
     check(
         &small(),
         &Wish::RemoveNode { node: n(1) },
         &expect![[r#"
-        plan at e5: others take what n1 holds
-        6 buckets, 6 copies to make (201.6 MB), 2 hand overs, 0 splits; k1 never below 3 members
-           1  b1  enlist        n3  33.6 MB  takes the place of n1
-           2  b2  enlist        n4  33.6 MB  takes the place of n1
-           3  b1  await seated  n3           n1 stays until then
-           4  b1  dismiss       n1           n3 is in its place
-           5  b3  enlist        n4  33.6 MB  takes the place of n1
-           6  b2  await seated  n4           n1 stays until then
-           7  b2  dismiss       n1           n4 is in its place
-           8  b4  enlist        n3  33.6 MB  takes the place of n1
-           9  b3  await seated  n4           n1 stays until then
-          10  b3  dismiss       n1           n4 is in its place
-          11  b5  enlist        n4  33.6 MB  takes the place of n1
-          12  b4  await seated  n3           n1 stays until then
-          13  b4  dismiss       n1           n3 is in its place
-          14  b6  enlist        n3  33.6 MB  takes the place of n1
-          15  b5  await seated  n4           n1 stays until then
-          16  b5  hand over to  n3           n1 leads and goes
-          17  b5  dismiss       n1           n4 is in its place
-          18  b6  await seated  n3           n1 stays until then
-          19  b6  hand over to  n4           n1 leads and goes
-          20  b6  dismiss       n1           n3 is in its place
-    "#]],
+            plan at e5: others take what n1 holds
+            6 buckets, 6 copies to make (201.6 MB), 2 hand overs, 0 splits; k1 never below 3 members
+               1      mark as leaving  n1           it is given nothing from now on
+               2  b1  enlist           n3  33.6 MB  takes the place of n1
+               3  b2  enlist           n4  33.6 MB  takes the place of n1
+               4  b1  await seated     n3           n1 stays until then
+               5  b1  dismiss          n1           n3 is in its place
+               6  b3  enlist           n4  33.6 MB  takes the place of n1
+               7  b2  await seated     n4           n1 stays until then
+               8  b2  dismiss          n1           n4 is in its place
+               9  b4  enlist           n3  33.6 MB  takes the place of n1
+              10  b3  await seated     n4           n1 stays until then
+              11  b3  dismiss          n1           n4 is in its place
+              12  b5  enlist           n4  33.6 MB  takes the place of n1
+              13  b4  await seated     n3           n1 stays until then
+              14  b4  dismiss          n1           n3 is in its place
+              15  b6  enlist           n3  33.6 MB  takes the place of n1
+              16  b5  await seated     n4           n1 stays until then
+              17  b5  hand over to     n3           n1 leads and goes
+              18  b5  dismiss          n1           n4 is in its place
+              19  b6  await seated     n3           n1 stays until then
+              20  b6  hand over to     n4           n1 leads and goes
+              21  b6  dismiss          n1           n3 is in its place
+        "#]],
     );
 }
 
@@ -113,11 +115,12 @@ fn draining() {
         &small(),
         &Wish::Drain { node: n(1) },
         &expect![[r#"
-        plan at e5: others lead what n1 leads
-        2 buckets, 0 copies to make, 2 hand overs, 0 splits; k1 never below 3 members
-          1  b5  hand over to  n3  n1 is to lead nothing
-          2  b6  hand over to  n4  n1 is to lead nothing
-    "#]],
+            plan at e5: others lead what n1 leads
+            2 buckets, 0 copies to make, 2 hand overs, 0 splits; k1 never below 3 members
+              1      mark as draining  n1  it leads nothing from now on
+              2  b5  hand over to      n3  n1 is to lead nothing
+              3  b6  hand over to      n4  n1 is to lead nothing
+        "#]],
     );
 }
 
@@ -150,16 +153,16 @@ fn one_copy_less() {
         &small(),
         &Wish::SetReplicas { keyspace: K1, replicas: 2 },
         &expect![[r#"
-        plan at e5: 2 copies of everything in k1
-        first: k1 wants 2 replicas
-        6 buckets, 0 copies to make, 0 hand overs, 0 splits; k1 never below 2 members
-          1  b1  dismiss  n4  2 copies are enough
-          2  b2  dismiss  n2  2 copies are enough
-          3  b3  dismiss  n3  2 copies are enough
-          4  b4  dismiss  n1  2 copies are enough
-          5  b5  dismiss  n3  2 copies are enough
-          6  b6  dismiss  n4  2 copies are enough
-    "#]],
+            plan at e5: 2 copies of everything in k1
+            6 buckets, 0 copies to make, 0 hand overs, 0 splits; k1 never below 2 members
+              1      want     2 copies of k1  otherwise their primaries would undo the rest
+              2  b1  dismiss  n4              2 copies are enough
+              3  b2  dismiss  n2              2 copies are enough
+              4  b3  dismiss  n3              2 copies are enough
+              5  b4  dismiss  n1              2 copies are enough
+              6  b5  dismiss  n3              2 copies are enough
+              7  b6  dismiss  n4              2 copies are enough
+        "#]],
     );
 }
 

@@ -1,7 +1,7 @@
 //! Each wish, by itself.
 
-use blueprint::{Change, Command, Fate, Slot, Step};
-use planner::{Plan, Wish};
+use blueprint::{Change, Command, Fate, Intent, Slot, Step};
+use planner::{Objection, Plan, Wish};
 
 use crate::world::{K1, World, b, n, slots, spread};
 
@@ -99,7 +99,7 @@ fn a_drained_node_leads_nothing_and_keeps_everything() {
 fn a_draining_node_is_left_out_of_a_rebalance() {
     let mut world = World::with_buckets(4, 32, 2);
     world.add_node(5, "");
-    world.facts.draining.insert(n(1));
+    world.drain(n(1));
     let before = world.counts();
     world.fulfil(&Wish::Rebalance { keyspace: None });
     let after = world.counts();
@@ -135,6 +135,12 @@ fn a_departed_node_that_holds_nothing() {
     let mut world = World::with_buckets(3, 4, 2);
     world.add_node(4, "");
     world.accept(&Command::Depart { node: n(4) });
+    let plan = world.fulfil(&Wish::RemoveNode { node: n(4) });
+    assert_eq!(
+        steps(&plan),
+        [Step::Mark { node: n(4), intent: Intent::Goes }],
+        "should it return, it is given nothing"
+    );
     let plan = world.plan(&Wish::RemoveNode { node: n(4) }).unwrap();
     assert!(plan.is_empty());
     assert_eq!(plan.why, "n4 holds nothing: it can be removed");
@@ -237,15 +243,71 @@ fn copies_come_together_before_a_merge() {
 fn more_copies_and_fewer() {
     let mut world = World::with_buckets(6, 48, 2);
     let plan = world.fulfil(&Wish::SetReplicas { keyspace: K1, replicas: 3 });
-    assert_eq!((plan.summary.copies, plan.set_replicas), (48, Some((K1, 3))));
+    assert_eq!(plan.summary.copies, 48);
+    assert_eq!(steps(&plan)[0], Step::SetReplicas { keyspace: K1, replicas: 3 });
     assert!(spread(world.counts().values().map(|c| c.0)) <= 1, "{:?}", world.counts());
     let before = world.counts();
     let plan = world.fulfil(&Wish::SetReplicas { keyspace: K1, replicas: 2 });
-    assert_eq!((plan.summary.copies, plan.summary.hand_overs, plan.steps.len()), (0, 0, 48));
+    assert_eq!((plan.summary.copies, plan.summary.hand_overs, plan.steps.len()), (0, 0, 1 + 48));
     assert!(spread(world.counts().values().map(|c| c.0)) <= 1, "{:?}", world.counts());
     assert!(before.iter().all(|(node, c)| world.counts()[node].1 == c.1), "who leads goes on");
     let plan = world.fulfil(&Wish::SetReplicas { keyspace: K1, replicas: 2 });
-    assert_eq!((plan.is_empty(), plan.set_replicas), (true, None));
+    assert!(plan.is_empty());
+}
+
+/// The minimum follows the number of copies (R8): lowered before, raised after.
+#[test]
+fn the_minimum_goes_with_the_copies() {
+    let mut world = World::with_buckets(3, 2, 1);
+    let plan = world.fulfil(&Wish::SetReplicas { keyspace: K1, replicas: 3 });
+    let raised = |bucket| Step::SetMinimum { bucket: b(bucket), min: 2 };
+    for bucket in [1, 2] {
+        let of_bucket = |step: &&Step| step.bucket() == Some(b(bucket));
+        assert_eq!(steps(&plan).iter().rfind(of_bucket), Some(&raised(bucket)), "when its copies are there");
+    }
+    assert_eq!(world.blueprint.keyspaces[&K1].min_in_sync, 2);
+    let plan = world.fulfil(&Wish::SetReplicas { keyspace: K1, replicas: 1 });
+    let lowered = |bucket| Step::SetMinimum { bucket: b(bucket), min: 1 };
+    assert_eq!(steps(&plan)[..3], [lowered(1), lowered(2), Step::SetReplicas { keyspace: K1, replicas: 1 }]);
+    assert!(world.blueprint.buckets.values().all(|bucket| bucket.government().unwrap().size() == 1));
+}
+
+#[test]
+fn a_drained_node_takes_part_again() {
+    let mut world = World::with_buckets(4, 16, 2);
+    world.fulfil(&Wish::Drain { node: n(2) });
+    let before = world.counts();
+    let plan = world.fulfil(&Wish::Undrain { node: n(2) });
+    assert_eq!(steps(&plan), [Step::Mark { node: n(2), intent: Intent::Stays }]);
+    assert_eq!(world.counts(), before, "by itself nothing comes back");
+    world.fulfil(&Wish::Rebalance { keyspace: None });
+    assert!(world.counts()[&n(2)].1 > 0);
+    assert_eq!(world.plan(&Wish::Undrain { node: n(2) }).unwrap().why, "n2 does not drain");
+}
+
+/// It was emptied, and is not to be filled again by whatever comes next.
+#[test]
+fn who_was_removed_is_given_nothing() {
+    let mut world = World::with_buckets(5, 20, 3);
+    world.fulfil(&Wish::RemoveNode { node: n(3) });
+    world.fulfil(&Wish::Rebalance { keyspace: None });
+    world.create(8, 2);
+    assert_eq!(world.copies_on(3), 0);
+    assert_eq!(world.objections(&Wish::AddNode { node: n(3) }), [Objection::DrainingNode(n(3))]);
+}
+
+#[test]
+fn a_keyspace_is_removed() {
+    let mut world = World::with_buckets(3, 8, 2);
+    let other = world.create(4, 1);
+    world.fulfil(&Wish::RemoveKeyspace { keyspace: K1 });
+    assert_eq!(world.blueprint.keyspaces.keys().copied().collect::<Vec<_>>(), [other]);
+    assert_eq!(world.objections(&Wish::RemoveKeyspace { keyspace: K1 }), [Objection::UnknownKeyspace(K1)]);
+    let (id, bucket) = (world.blueprint.next_operation, *world.blueprint.buckets.keys().next().unwrap());
+    let to = world.members(bucket)[0];
+    world.accept(&Command::StartOperation { id, by: "a test".into(), steps: vec![Step::HandOver { bucket, to }] });
+    let busy = Objection::BucketBusy { by: id, buckets: bucket.into() };
+    assert_eq!(world.objections(&Wish::RemoveKeyspace { keyspace: other }), [busy]);
 }
 
 /// A bucket that lost a copy gets it back, before others are touched.
@@ -266,6 +328,6 @@ fn who_lacks_a_copy_comes_first() {
     let secondary = world.government(b(4)).named(n(2)).unwrap();
     world.succeed(b(4), Change::Dismiss { secondary, fate: Fate::Lost });
     let plan = world.fulfil(&Wish::RemoveNode { node: n(1) });
-    let order: Vec<_> = plan.steps.iter().take(4).map(|planned| planned.step.bucket()).collect();
+    let order: Vec<_> = plan.steps.iter().filter_map(|planned| planned.step.bucket()).take(4).collect();
     assert_eq!(order, [b(4), b(1), b(2), b(3)]);
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use blueprint::{
-    Blueprint, BucketId, Change, Command, Durability, Fate, Government, KeyspaceId, Kind, NodeId, OperationState,
-    Position, Rule, Slot, SlotSet, Standing, Step,
+    Blueprint, BucketId, Change, Command, Durability, Fate, Government, Intent, KeyspaceId, Kind, NodeId,
+    OperationState, Position, Rule, Slot, SlotSet, Standing, Step,
 };
 use planner::{Facts, Limits, Objection, Plan, Wish, place, plan};
 
@@ -118,9 +118,6 @@ impl World {
     /// Does everything that the plan says, and looks at every bucket after every command.
     pub(crate) fn carry_out(&mut self, plan: &Plan) {
         assert_eq!(plan.based_on, self.blueprint.epoch);
-        if let Some((keyspace, replicas)) = plan.set_replicas {
-            self.blueprint.keyspaces.get_mut(&keyspace).expect("it is known").replicas = replicas;
-        }
         let mut watch = Watch::over(self);
         for steps in plan.operations() {
             let id = self.blueprint.next_operation;
@@ -148,7 +145,7 @@ impl World {
     }
 
     fn bring_about(&mut self, step: &Step) {
-        let bucket = step.bucket();
+        let Some(bucket) = step.bucket() else { return self.bring_about_at_large(step) };
         let government = self.government(bucket);
         let by = government.primary;
         let named = |node| government.named(node).unwrap_or_else(|| panic!("{node} has no part in {bucket}"));
@@ -185,7 +182,40 @@ impl World {
                     self.accept(&Command::Erased { bucket, holder });
                 }
             }
+            Step::SetMinimum { min, .. } => self.succeed(bucket, Change::SetMinInSync { min: *min }),
+            Step::Mark { .. } | Step::SetReplicas { .. } | Step::RemoveKeyspace { .. } | Step::AwaitErased { .. } => {
+                unreachable!("they are about no bucket")
+            }
         }
+    }
+
+    fn bring_about_at_large(&mut self, step: &Step) {
+        let command = match *step {
+            Step::Mark { node, intent } => Command::Mark { node, intent },
+            Step::SetReplicas { keyspace, replicas } => Command::SetReplicas { keyspace, replicas },
+            Step::RemoveKeyspace { keyspace } => Command::RemoveKeyspace { keyspace },
+            Step::AwaitErased { keyspace } => {
+                self.erase(keyspace);
+                return;
+            }
+            ref other => unreachable!("{other:?} is about a bucket"),
+        };
+        self.accept(&command);
+    }
+
+    /// Every holder does its part.
+    fn erase(&mut self, keyspace: KeyspaceId) {
+        let removed: Vec<blueprint::Bucket> = self.blueprint.buckets_of(keyspace).cloned().collect();
+        for bucket in removed {
+            let Rule::Removed { holders, .. } = bucket.rule else { panic!("{} is governed", bucket.id) };
+            for holder in holders {
+                self.accept(&Command::Erased { bucket: bucket.id, holder });
+            }
+        }
+    }
+
+    pub(crate) fn drain(&mut self, node: NodeId) {
+        self.accept(&Command::Mark { node, intent: Intent::Drains });
     }
 
     pub(crate) fn seat(&mut self, bucket: BucketId, node: NodeId) {
@@ -227,7 +257,7 @@ impl Watch {
 
     fn look(&mut self, world: &World, step: &Step) {
         world.blueprint.check_invariants();
-        let id = step.bucket();
+        let Some(id) = step.bucket() else { return };
         self.touched.insert(id);
         match *step {
             Step::Enlist { node, .. } => {
@@ -245,7 +275,7 @@ impl Watch {
                 self.fewest.insert(child, parents);
             }
             Step::Merge { .. } => return,
-            Step::HandOver { .. } | Step::Dismiss { .. } => {}
+            _ => {}
         }
         assert!(self.under_way.len() <= self.limit, "{} buckets under way", self.under_way.len());
 

@@ -1,14 +1,18 @@
 //! Operations, carried forward step by step. How a step stands is for the blueprint to say; here is what is done so that it comes
 //! true, and by whom. Nothing is done to make a step true *in time*: there is no time.
 
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
 use blueprint::{
-    Blueprint, BucketId, Change, Command, Conduct, Fate, Government, Instant, MetaCommand, NodeId, Operation,
-    OperationState, Standing, Step,
+    Blueprint, Bucket, BucketId, Change, Command, Conduct, Fate, Government, Instant, KeyspaceId, MetaCommand, NodeId,
+    Operation, OperationState, Rule, Standing, Step,
 };
 
 use super::io::{Order, Outbox, Output};
 use super::turns::Need;
-use super::{Coordinator, Subject, Until};
+use super::{Comes, Coordinator, Subject, Until};
+use crate::case::could_take;
 use crate::words::proposal;
 
 /// What one step needs next.
@@ -49,7 +53,7 @@ impl<C: Conduct> Coordinator<C> {
         out: &mut Outbox,
     ) -> Until {
         let step = operation.step().expect("an open operation has a step");
-        let bucket = step.bucket();
+        let Some(bucket) = step.bucket() else { return self.bring_about_at_large(now, blueprint, step, mine, out) };
         let government = blueprint.government(bucket).expect("an open step has a bucket that is governed");
         match self.due(now, operation, step, government) {
             Due::Nothing(until) => until,
@@ -71,6 +75,34 @@ impl<C: Conduct> Coordinator<C> {
         }
     }
 
+    /// A step that is about a node, or about a whole keyspace.
+    fn bring_about_at_large(
+        &mut self,
+        now: Instant,
+        blueprint: &Blueprint,
+        step: &Step,
+        mine: bool,
+        out: &mut Outbox,
+    ) -> Until {
+        let command = match *step {
+            Step::Mark { node, intent } => Command::Mark { node, intent },
+            Step::SetReplicas { keyspace, replicas } => Command::SetReplicas { keyspace, replicas },
+            Step::RemoveKeyspace { keyspace } => Command::RemoveKeyspace { keyspace },
+            Step::AwaitErased { keyspace } => {
+                let (there, away) = holders(blueprint, keyspace).into_iter().partition(|n| blueprint.is_present(*n));
+                return Until::Erased { keyspace, there, away };
+            }
+            Step::Enlist { .. }
+            | Step::AwaitSeated { .. }
+            | Step::HandOver { .. }
+            | Step::Dismiss { .. }
+            | Step::Split { .. }
+            | Step::Merge { .. }
+            | Step::SetMinimum { .. } => unreachable!("it is about a bucket"),
+        };
+        self.propose(now, command, mine, out)
+    }
+
     fn due(&self, now: Instant, operation: &Operation, step: &Step, government: &Government) -> Due {
         let primary = government.primary.node;
         let silent = |node: NodeId| !self.watch.hears(node, now);
@@ -86,6 +118,13 @@ impl<C: Conduct> Coordinator<C> {
                 Due::Order(primary, order, Until::Registered { child: *child, primary })
             }
             Step::Merge { bucket, into } => self.merge_due(now, *bucket, *into, government),
+            Step::SetMinimum { min, .. } if government.size() < usize::from(*min) => {
+                Due::Nothing(Until::MembersForMinimum { members: government.size(), min: *min })
+            }
+            Step::SetMinimum { min, .. } => Due::Propose(Change::SetMinInSync { min: *min }),
+            Step::Mark { .. } | Step::SetReplicas { .. } | Step::RemoveKeyspace { .. } | Step::AwaitErased { .. } => {
+                unreachable!("it is about no bucket")
+            }
         }
     }
 
@@ -129,6 +168,14 @@ impl<C: Conduct> Coordinator<C> {
         if let Some(slow) = operation.seated(bucket).find(|n| *n != node && !is_member(*n)) {
             return Due::Nothing(Until::Seated { node: slow, primary: primary.node });
         }
+        // A plan may be old, and others may have died since. Whoever is to go is needed until there are enough without it; recovery
+        // counts it as gone already, and enlists another (`copies_to_stay`).
+        let wanted = self.state.blueprint.wanted(bucket);
+        let others = government.members().filter(|m| m.node != node).count();
+        if others < wanted {
+            let comes = self.comes_instead(node, government);
+            return Due::Nothing(Until::EnoughMembers { leaves: node, others, wanted, comes });
+        }
         if let Some(candidate) = government.candidates.iter().copied().find(|m| m.node == node) {
             return Due::Propose(Change::Drop { candidate });
         }
@@ -138,14 +185,22 @@ impl<C: Conduct> Coordinator<C> {
         if let Some(silent) = government.members().find(|m| m.node != node && !self.watch.hears(m.node, now)) {
             return Due::Nothing(Until::Answers(silent.node));
         }
-        let (members, min) = (government.size(), government.min_in_sync);
-        if members <= usize::from(min) {
-            return Due::Nothing(Until::EnoughMembers { leaves: node, members, min });
-        }
         if self.watch.holding(primary, bucket, now).is_none() {
             return Due::Nothing(Until::PrimaryHolds { primary: primary.node, leaves: node });
         }
         Due::Propose(Change::Dismiss { secondary, fate: Fate::Leaves })
+    }
+
+    fn comes_instead(&self, leaves: NodeId, government: &Government) -> Comes {
+        let coming: Vec<NodeId> = government.candidates.iter().map(|m| m.node).filter(|node| *node != leaves).collect();
+        let blueprint = &self.state.blueprint;
+        if !coming.is_empty() {
+            Comes::Candidates(coming)
+        } else if blueprint.nodes.keys().any(|node| could_take(blueprint, government, *node)) {
+            Comes::ByRecovery
+        } else {
+            Comes::FromNowhere
+        }
     }
 
     /// If it is this coordinator's turn; another one's otherwise. Either way it is waited for.
@@ -156,4 +211,13 @@ impl<C: Conduct> Coordinator<C> {
         }
         Until::Accepted { what }
     }
+}
+
+/// Nodes that still hold something of a keyspace that was removed.
+fn holders(blueprint: &Blueprint, keyspace: KeyspaceId) -> BTreeSet<NodeId> {
+    let holders = |bucket: &Bucket| match &bucket.rule {
+        Rule::Removed { holders, .. } => holders.iter().map(|m| m.node).collect(),
+        Rule::Governed(_) => Vec::new(),
+    };
+    blueprint.buckets_of(keyspace).flat_map(holders).collect()
 }

@@ -88,8 +88,8 @@ impl<C: Conduct> Coordinator<C> {
         Some(Change::Drop { candidate: *candidate })
     }
 
-    /// Any secondary holds all that was acknowledged (R3), and without one any heir (R9). The most advanced has the most of what was
-    /// not; among equals, who leads the fewest.
+    /// Any secondary holds all that was acknowledged (R3), and without one any heir (R9). One that drains only if there is no other. The
+    /// most advanced has the most of what was not; among equals, who leads the fewest.
     fn successor(
         &self,
         now: Instant,
@@ -110,7 +110,7 @@ impl<C: Conduct> Coordinator<C> {
         let able = successors(government).iter().filter_map(|m| last(*m));
         let rank = |(last, m): &(Position, Member)| {
             let load = leads.get(&m.node).copied().unwrap_or_default();
-            (core::cmp::Reverse(*last), load, m.node)
+            (self.state.blueprint.drains(m.node), core::cmp::Reverse(*last), load, m.node)
         };
         able.min_by_key(rank).map(|(_, m)| m)
     }

@@ -31,7 +31,7 @@ mod watch;
 
 pub use config::Config;
 pub use io::{Answer, Holding, Input, Order, Outbox, Output};
-pub use wait::{Subject, Until, Wait};
+pub use wait::{Comes, Subject, Until, Wait};
 
 use duty::Duty;
 use push::Pushes;

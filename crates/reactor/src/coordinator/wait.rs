@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use blueprint::{BucketId, Epoch, Instant, NodeId, OperationId, Unlike};
+use blueprint::{BucketId, Epoch, Instant, KeyspaceId, NodeId, OperationId, Unlike};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
@@ -70,11 +70,13 @@ pub enum Until {
         node: NodeId,
         primary: NodeId,
     },
-    /// To leave now would take the bucket below its minimum.
+    /// To leave now would leave the bucket with fewer members than wanted.
     EnoughMembers {
         leaves: NodeId,
-        members: usize,
-        min: u8,
+        /// Members without it.
+        others: usize,
+        wanted: usize,
+        comes: Comes,
     },
     Registered {
         child: BucketId,
@@ -91,6 +93,17 @@ pub enum Until {
         into: BucketId,
         primary: NodeId,
     },
+    /// Another minimum is asked for: with fewer members than that the bucket would take no writes (R8).
+    MembersForMinimum {
+        members: usize,
+        min: u8,
+    },
+    /// The keyspace was removed, and is kept until every holder has erased.
+    Erased {
+        keyspace: KeyspaceId,
+        there: Vec<NodeId>,
+        away: Vec<NodeId>,
+    },
     /// Proposed; the blueprint does not show it yet.
     Accepted {
         what: String,
@@ -101,6 +114,17 @@ pub enum Until {
         epoch: Epoch,
     },
     Resumed,
+}
+
+/// Where another member is to come from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Comes {
+    /// These are being filled, and will be seated.
+    Candidates(Vec<NodeId>),
+    /// The primary enlists a node, as after a death (`recover`).
+    ByRecovery,
+    /// Every node that could take a copy has one.
+    FromNowhere,
 }
 
 impl Until {
@@ -122,10 +146,15 @@ impl Until {
             Self::Seated { node, primary } | Self::Leads { node, primary } => Vec::from([*primary, *node]),
             Self::MetaAnswers
             | Self::ReportsSettled
-            | Self::EnoughMembers { .. }
             | Self::Alike { .. }
+            | Self::MembersForMinimum { .. }
             | Self::Accepted { .. }
             | Self::Resumed => Vec::new(),
+            Self::Erased { there, away, .. } => there.iter().chain(away).copied().collect(),
+            Self::EnoughMembers { comes, .. } => match comes {
+                Comes::Candidates(nodes) => nodes.clone(),
+                Comes::ByRecovery | Comes::FromNowhere => Vec::new(),
+            },
         }
     }
 }
@@ -171,15 +200,37 @@ impl fmt::Display for Until {
             Self::Answers(node) => write!(f, "{node} answers, or has departed"),
             Self::Seated { node, primary } => write!(f, "{primary} has filled and seated {node}"),
             Self::Leads { node, primary } => write!(f, "{primary} has handed over to {node}"),
-            Self::EnoughMembers { leaves, members, min } => {
-                write!(f, "another member is seated: {leaves} is one of {members}, and {min} are needed without it")
+            Self::EnoughMembers { leaves, others, wanted, comes } => {
+                write!(f, "there are {wanted} members without {leaves}, as many as wanted ({others} now; {comes})")
             }
             Self::Registered { child, primary } => write!(f, "{primary} has split off {child}"),
             Self::Alike { bucket, into, why } => write!(f, "{bucket} and {into} can be bound: {why}"),
             Self::Merged { bucket, into, primary } => write!(f, "{primary} has merged {bucket} into {into}"),
+            Self::MembersForMinimum { members, min } => {
+                write!(f, "there are {min} members, below which nothing would be written (there are {members})")
+            }
+            Self::Erased { keyspace, there, away } if there.is_empty() => write!(
+                f,
+                "{} returns and has erased what it holds of {keyspace}, or is removed for good: it has departed",
+                List(away)
+            ),
+            Self::Erased { keyspace, there, .. } => {
+                let has = if there.len() == 1 { "has" } else { "have" };
+                write!(f, "{} {has} erased what is left of {keyspace}", List(there))
+            }
             Self::Accepted { what } => write!(f, "the meta group has accepted {what}"),
             Self::ActsOn { node, epoch } => write!(f, "{node} acts on {epoch}, which it was sent"),
             Self::Resumed => write!(f, "somebody resumes it"),
+        }
+    }
+}
+
+impl fmt::Display for Comes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Candidates(nodes) => write!(f, "on its way: {}", List(nodes)),
+            Self::ByRecovery => write!(f, "the primary is to enlist another node"),
+            Self::FromNowhere => write!(f, "no node is free for another copy: add one, or cancel this"),
         }
     }
 }

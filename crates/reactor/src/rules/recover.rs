@@ -4,9 +4,9 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use blueprint::{Breach, Change, Command, Conduct, Government, Instant, NodeId};
+use blueprint::{Breach, Change, Command, Conduct, Government, Instant, Intent, NodeId};
 
-use crate::case::Case;
+use crate::case::{Case, could_take};
 use crate::holding::{Growth, HandOver};
 use crate::reaction::{Deed, Whom};
 use crate::rule::{About, Need, Rule, Unmet};
@@ -31,17 +31,17 @@ impl<C: Conduct> Rule<C> {
             },
             Self::NOTHING_PROPOSED,
             Need {
-                condition: "there is a node that is present, can be reached, does not leave and has no part in it",
+                condition: "there is a node that is present, can be reached, does not leave or drain, and has no part in it",
                 because: "a second copy on the same node is none",
                 unmet: no_free_node,
             },
             Need {
-                condition: "few enough recoveries are under way",
+                condition: "few enough recoveries are under way, or writes wait for this one (R8)",
                 because: "backfills share the network and the disks with the clients",
                 unmet: too_many,
             },
             Need {
-                condition: "it is the turn of this bucket",
+                condition: "it is the turn of this bucket, or writes wait for it (R8)",
                 because: "nodes decide by themselves, and would otherwise all begin at once",
                 unmet: not_its_turn,
             },
@@ -74,7 +74,7 @@ fn too_early<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
 
 fn not_its_turn<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
     // A tail costs little, and who has come back has all of them to catch up with.
-    if best(case).is_some_and(|node| has_copy(case, node)) {
+    if is_urgent(case) || best(case).is_some_and(|node| has_copy(case, node)) {
         return None;
     }
     let limits = case.situation.limits;
@@ -89,8 +89,12 @@ fn not_its_turn<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
 fn earliest<C: Conduct>(case: &Case<'_, C>) -> Instant {
     let since = case.situation.marks.short_since(case.bucket_id()).unwrap_or(case.now());
     let returned = preferred(case, |_| true).is_some_and(|node| has_copy(case, node));
-    let urgent = case.government.is_some_and(|g| !g.in_sync());
-    if returned || urgent { since } else { since + case.situation.limits.recovery_delay }
+    if returned || is_urgent(case) { since } else { since + case.situation.limits.recovery_delay }
+}
+
+/// It takes no writes until there is another copy (R8): nothing else is worth waiting for.
+fn is_urgent<C: Conduct>(case: &Case<'_, C>) -> bool {
+    case.government.is_some_and(|g| !g.in_sync())
 }
 
 fn something_proposed<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
@@ -111,7 +115,10 @@ fn no_free_node<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
     let missing = case.wanted() - case.copies_to_stay(government);
     Unmet::on(
         Whom::Operator,
-        format!("a node for {} more: none that is present and reachable is free", count(missing, "copy", "copies")),
+        format!(
+            "a node for {} more: none is free that is present, reachable and stays",
+            count(missing, "copy", "copies")
+        ),
     )
 }
 
@@ -141,11 +148,26 @@ fn recoveries(number: usize) -> alloc::string::String {
 fn free_nodes<C: Conduct>(case: &Case<'_, C>) -> Vec<NodeId> {
     let Some(government) = case.government else { return Vec::new() };
     let is_free = |node: &NodeId| {
-        let named = government.members().chain(government.candidates.iter().copied()).any(|m| m.node == *node);
-        let stays = case.is_present(*node) && case.is_reachable(*node) && !case.situation.directory.is_leaving(*node);
-        *node != case.situation.me && stays && !named
+        let stays = case.is_reachable(*node) && !case.situation.directory.is_leaving(*node);
+        let takes = could_take(case.situation.blueprint, government, *node) || returns(case, government, *node);
+        *node != case.situation.me && stays && takes
     };
     case.situation.blueprint.nodes.keys().copied().filter(is_free).collect()
+}
+
+/// It drains, and has come back with what it had: that is what it keeps.
+fn returns<C: Conduct>(case: &Case<'_, C>, government: &Government, node: NodeId) -> bool {
+    let named = government.members().chain(government.candidates.iter().copied()).any(|m| m.node == node);
+    case.is_present(node) && !named && is_welcome(case, node)
+}
+
+/// One that drains is given back what it has, and nothing else; one that goes is given nothing.
+fn is_welcome<C: Conduct>(case: &Case<'_, C>, node: NodeId) -> bool {
+    match case.situation.blueprint.intent(node) {
+        Intent::Stays => true,
+        Intent::Drains => has_copy(case, node),
+        Intent::Goes => false,
+    }
 }
 
 fn is_heir(government: &Government, node: NodeId) -> bool {
@@ -160,6 +182,9 @@ fn has_copy<C: Conduct>(case: &Case<'_, C>, node: NodeId) -> bool {
 /// The preferred one of those that have room.
 fn best<C: Conduct>(case: &Case<'_, C>) -> Option<NodeId> {
     let limits = case.situation.limits;
+    if is_urgent(case) {
+        return preferred(case, |_| true);
+    }
     preferred(case, |node| {
         let times = if has_copy(case, node) { TAILS } else { 1 };
         let here = case.census.candidates_on(node) < limits.recoveries_per_node * times;
@@ -171,12 +196,14 @@ fn best<C: Conduct>(case: &Case<'_, C>) -> Option<NodeId> {
 /// too many copies until the last of them is level.
 const TAILS: usize = 32;
 
-/// An heir first; then a zone with few copies; then who has a copy; then the node with the fewest buckets; then the lowest id.
+/// An heir first; then who is not to be spared; then a zone with few copies; then who has a copy; then the node with the fewest buckets;
+/// then the lowest id.
 fn preferred<C: Conduct>(case: &Case<'_, C>, among: impl Fn(NodeId) -> bool) -> Option<NodeId> {
     let government = case.government?;
     let rank = |node: &NodeId| {
         let (heir, copy) = (Reverse(is_heir(government, *node)), Reverse(has_copy(case, *node)));
-        (heir, copies_in_zone(case, government, *node), copy, case.census.parts(*node), *node)
+        let spared = !is_welcome(case, *node);
+        (heir, spared, copies_in_zone(case, government, *node), copy, case.census.parts(*node), *node)
     };
     free_nodes(case).into_iter().filter(|node| among(*node)).min_by_key(rank)
 }

@@ -56,11 +56,12 @@ fn surplus<C: Conduct>(case: &Case<'_, C>) -> Option<Change> {
     if copies(government) <= case.wanted() || !government.in_sync() {
         return None;
     }
-    // Out of reach first; then where its zone has others; then who lacks most; then from the fullest node.
+    // Out of reach first; then who drains; then where its zone has others; then who lacks most; then from the fullest node.
     let rank = |m: &Member| {
         let missing = leading.peer(*m).map_or(u32::MAX, |p| p.missing);
         let in_zone = copies_in_zone(case, government, m.node);
-        (Reverse(case.is_reachable(m.node)), in_zone > 1, in_zone, missing, case.census.parts(m.node), m.node)
+        let (reached, drains) = (case.is_reachable(m.node), case.situation.blueprint.drains(m.node));
+        (Reverse(reached), drains, in_zone > 1, in_zone, missing, case.census.parts(m.node), m.node)
     };
     match government.candidates.iter().copied().max_by_key(rank) {
         Some(candidate) => Some(Change::Drop { candidate }),

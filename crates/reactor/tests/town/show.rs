@@ -46,6 +46,11 @@ pub(super) fn step(step: &Step) -> String {
         Step::Dismiss { bucket, node } => format!("dismiss {bucket} {node}"),
         Step::Merge { bucket, into } => format!("merge {bucket} {into}"),
         Step::Split { bucket, child, slots } => format!("split {bucket} {child} {slots}"),
+        Step::Mark { node, intent } => format!("mark {node} {intent:?}"),
+        Step::SetReplicas { keyspace, replicas } => format!("{replicas} copies of {keyspace}"),
+        Step::SetMinimum { bucket, min } => format!("min {bucket} {min}"),
+        Step::RemoveKeyspace { keyspace } => format!("remove {keyspace}"),
+        Step::AwaitErased { keyspace } => format!("erased {keyspace}"),
     }
 }
 

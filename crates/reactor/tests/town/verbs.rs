@@ -3,7 +3,8 @@
 //! ```text
 //! nodes 3 coordinators 2          n1 n2 n3, c1 c2; everybody hears everybody
 //! coordinator c3                  another one starts
-//! keyspace n1,n2 n2,n3            a bucket per word, its primary first; min 2 (or `keyspace min=1 …`)
+//! keyspace n1,n2 n2,n3            a bucket per word, its primary first; as many replicas as in the longest; min 2 (or
+//!                                 `keyspace replicas=3 min=1 …`)
 //! run 2s                          time passes (also ms); lines that are repeated come once per block
 //! kill n1 | revive n1             it neither answers nor hears
 //! mute n1 c2 | unmute n1 c2       c2 does not hear n1
@@ -13,8 +14,10 @@
 //! slow c1 | let-go c1             what it proposes (but not its reports) is under way, then arrives in order
 //! end n2 b1 t1#7                  where its log ends; `lose n2 b1`: its replica is gone
 //! name n4 c                       a new node under this name
-//! seat b1 n3 | renew b1           what the primary does by itself
+//! enlist b1 n3 | seat b1 n3 | renew b1   what the primary does by itself
 //! obey                            the primary does what it was told last
+//! mark n1 drains                  or goes, or stays; erase n1 b1: of a keyspace that was removed
+//! start o1 mark n1 drains; replicas k1 3; min b1 2; remove k1; erased k1
 //! start o1 enlist b1 n3; seated b1 n3; hand-over b1 n3; dismiss b1 n1; split b1 b2 0-99
 //! pause o1 | resume o1 | cancel o1
 //! tell c1                         the meta group's answer arrives, asked for or not
@@ -25,7 +28,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blueprint::{
-    BucketId, Change, Command, Durability, Index, Kind, NodeId, OperationId, Position, Slot, SlotSet, Step, Term,
+    BucketId, Change, Command, Durability, Index, Intent, KeyspaceId, Kind, NodeId, OperationId, Position, Rule, Slot,
+    SlotSet, Step, Term,
 };
 use reactor::coordinator::{Input, Order};
 
@@ -62,6 +66,21 @@ impl Town {
             ["let-go", c] => self.let_go(c)?,
             ["end", n, b, at] => drop(self.node(n)?.ends.insert(BucketId(number(b)?), position(at)?)),
             ["lose", n, b] => drop(self.node(n)?.lost.insert(BucketId(number(b)?))),
+            ["mark", n, intent] => {
+                self.change(Command::Mark { node: NodeId(number(n)?), intent: intention(intent)? })?;
+            }
+            ["erase", n, b] => {
+                let (node, bucket) = (NodeId(number(n)?), BucketId(number(b)?));
+                let Some(Rule::Removed { holders, .. }) = self.meta.blueprint.buckets.get(&bucket).map(|b| &b.rule)
+                else {
+                    return Err("it is not removed".into());
+                };
+                let holder = *holders.iter().find(|m| m.node == node).ok_or("it does not hold it")?;
+                self.change(Command::Erased { bucket, holder })?;
+            }
+            ["enlist", b, n] => {
+                self.succeed(BucketId(number(b)?), Change::Enlist { node: NodeId(number(n)?) })?;
+            }
             ["seat", b, n] => {
                 let bucket = BucketId(number(b)?);
                 let government = self.meta.blueprint.government(bucket).ok_or("no such bucket")?;
@@ -117,16 +136,19 @@ impl Town {
     }
 
     fn keyspace(&mut self, words: &[&str]) -> Result<(), String> {
-        let mut min_in_sync = None;
+        let (mut min_in_sync, mut wanted) = (None, 0);
         let mut placement = Vec::new();
         for word in words {
-            match word.strip_prefix("min=") {
-                Some(min) => min_in_sync = Some(number(min)? as u8),
+            match word.split_once('=') {
+                Some(("min", min)) => min_in_sync = Some(number(min)? as u8),
+                Some(("replicas", replicas)) => wanted = number(replicas)? as usize,
+                Some(_) => return Err(format!("a keyspace has no {word}")),
                 None => placement.push(word.split(',').map(|n| number(n).map(NodeId)).collect::<Result<Vec<_>, _>>()?),
             }
         }
         let name = format!("k{}", self.meta.blueprint.next_keyspace.0);
-        let (kind, replicas, durability) = (Kind::Store, 3, Durability::Disk);
+        let replicas = placement.iter().map(Vec::len).max().unwrap_or(1).max(wanted) as u8;
+        let (kind, durability) = (Kind::Store, Durability::Disk);
         self.change(Command::CreateKeyspace { name, kind, replicas, min_in_sync, durability, placement })
     }
 
@@ -195,8 +217,24 @@ fn step(text: &str) -> Result<Step, String> {
             let slots = SlotSet::range(Slot(number(first)? as u16), Slot(number(last)? as u16));
             Step::Split { bucket, child: BucketId(number(child)?), slots }
         }
+        ["mark", n, intent] => Step::Mark { node: NodeId(number(n)?), intent: intention(intent)? },
+        ["replicas", k, count] => {
+            Step::SetReplicas { keyspace: KeyspaceId(number(k)? as u32), replicas: number(count)? as u8 }
+        }
+        ["min", _, min] => Step::SetMinimum { bucket, min: number(min)? as u8 },
+        ["remove", k] => Step::RemoveKeyspace { keyspace: KeyspaceId(number(k)? as u32) },
+        ["erased", k] => Step::AwaitErased { keyspace: KeyspaceId(number(k)? as u32) },
         _ => return Err(format!("there is no step {text}")),
     })
+}
+
+fn intention(word: &str) -> Result<Intent, String> {
+    match word {
+        "stays" => Ok(Intent::Stays),
+        "drains" => Ok(Intent::Drains),
+        "goes" => Ok(Intent::Goes),
+        _ => Err(format!("{word}: it stays, drains or goes")),
+    }
 }
 
 /// The number in a word such as `n3`.

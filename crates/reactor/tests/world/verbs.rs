@@ -5,7 +5,7 @@
 //! strangers n9                    a node that was never added
 //! keyspace replicas=3 n1,n2 …     one bucket per row, its primary first; min=…
 //! meta enlist b1 n4               also drop, seat, dismiss, handover, usurp, renew, disown, min; dismiss and usurp take a fate
-//! meta depart n3                  also return, remove k1, split b1 at t1#5
+//! meta depart n3                  also return, mark n3 drains, remove k1, split b1 at t1#5
 //! learn n1 n2                     the newest blueprint reaches them; `all` for everyone
 //! react n1 n2                     what they would do, and what they wait for
 //! carry n1 n2                     the same, and it is done
@@ -28,8 +28,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use blueprint::{
-    BucketId, Change, Command, Durability, Epoch, Fate, Incarnation, Index, Instant, KeyspaceId, Kind, Member, NodeId,
-    Position, Term,
+    BucketId, Change, Command, Durability, Epoch, Fate, Incarnation, Index, Instant, Intent, KeyspaceId, Kind, Member,
+    NodeId, Position, Term,
 };
 use reactor::{Growth, HandOver, Holding, Leading, Parting, Peer, Role};
 
@@ -159,6 +159,15 @@ impl World {
             ["remove", keyspace] => Command::RemoveKeyspace {
                 keyspace: KeyspaceId(u32::try_from(number(keyspace, "k")?).map_err(|e| e.to_string())?),
             },
+            ["mark", node, intent] => {
+                let intent = match intent {
+                    "stays" => Intent::Stays,
+                    "drains" => Intent::Drains,
+                    "goes" => Intent::Goes,
+                    other => return Err(format!("{other}: it stays, drains or goes")),
+                };
+                Command::Mark { node: NodeId(number(node, "n")?), intent }
+            }
             ["reserve"] => Command::ReserveBucket { parent: BucketId(1) },
             ["split", parent, "at", at] => {
                 let parent = BucketId(number(parent, "b")?);

@@ -14,7 +14,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use blueprint::{Command, Durability, Epoch, Kind, NodeId};
+use blueprint::{Command, Durability, Epoch, Kind};
 use journal::Journal;
 use meta::{Embedded, Meta};
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,7 @@ pub use self::operations::{OperationView, PlanView, StepView};
 pub use self::wish::KINDS;
 use crate::clock;
 use crate::door::{House, resident_bytes};
+use crate::names::named;
 use crate::post::Post;
 use crate::status::{Facts, KeyspaceStatus, Status};
 
@@ -248,22 +249,13 @@ async fn create_keyspace(State(office): State<Office>, Json(wanted): Json<NewKey
         Ok(state) => state,
         Err(error) => return (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
     };
-    let present: Vec<NodeId> =
-        state.blueprint.nodes.keys().copied().filter(|node| state.blueprint.is_present(*node)).collect();
-    if present.len() < usize::from(wanted.replicas) || wanted.replicas == 0 || wanted.buckets == 0 {
-        let text = format!(
-            "{} copies need as many nodes, and {} are present: start more, or ask for fewer copies (at least 1, and at least 1 bucket)\n",
-            wanted.replicas,
-            present.len()
-        );
-        return (StatusCode::CONFLICT, text).into_response();
-    }
-    // Everyone leads as many as everyone else, and the others follow in turn.
-    let row = |bucket: usize| {
-        let turn = bucket / present.len();
-        let others = (0..present.len() - 1).map(|at| 1 + (at + turn) % (present.len() - 1).max(1));
-        let places = std::iter::once(0).chain(others).take(usize::from(wanted.replicas));
-        places.map(|place| present[(bucket + place) % present.len()]).collect()
+    let (buckets, replicas) = (usize::from(wanted.buckets), wanted.replicas);
+    let placement = match planner::place(&state.blueprint, &planner::Facts::default(), buckets, replicas) {
+        Ok(placement) => placement,
+        Err(why) => {
+            let why = operations::objections(&why);
+            return (StatusCode::CONFLICT, format!("{}\n", named(&why, &state.blueprint))).into_response();
+        }
     };
     let command = Command::CreateKeyspace {
         name: wanted.name,
@@ -271,7 +263,7 @@ async fn create_keyspace(State(office): State<Office>, Json(wanted): Json<NewKey
         replicas: wanted.replicas,
         min_in_sync: None,
         durability: if wanted.memory { Durability::Memory } else { Durability::Disk },
-        placement: (0..usize::from(wanted.buckets)).map(row).collect(),
+        placement,
     };
     match office.meta.propose(command).await {
         Ok(applied) => {

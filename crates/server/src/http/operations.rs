@@ -7,7 +7,9 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use blueprint::{Blueprint, BucketId, Command, Epoch, NodeId, Operation, OperationId, OperationState, Refusal, Step};
+use blueprint::{
+    Blueprint, BucketId, Command, Epoch, Intent, NodeId, Operation, OperationId, OperationState, Refusal, Step,
+};
 use meta::{Meta, ProposeError};
 use planner::{Facts, Limits, Objection, Plan};
 use reactor::coordinator::Subject;
@@ -18,7 +20,7 @@ use tokio::task::spawn_blocking;
 use super::{Office, unavailable, wish};
 use crate::names::named;
 
-/// Recovery from a death counts these copies too, and has to wait for them.
+/// All of them share network and disks with the clients, and with recovery, which does not count them.
 const MOST_AT_ONCE: usize = 8;
 /// Somebody else may plan at the same time, and take the id.
 const ATTEMPTS: usize = 8;
@@ -43,6 +45,7 @@ pub struct OperationView {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StepView {
+    /// Empty if it is about a node, or about a whole keyspace.
     pub bucket: String,
     pub what: String,
     /// How much of its copy a node has that is to be seated, from 0 to 1.
@@ -115,7 +118,20 @@ impl IntoResponse for Refused {
     }
 }
 
-fn objections(all: &[Objection]) -> String {
+const AT_ONCE: &str = " --at-once ";
+
+/// What was asked for, with all that is needed to plan it again.
+fn with_limits(words: &str, limits: Limits) -> String {
+    if limits == Limits::default() { words.into() } else { format!("{words}{AT_ONCE}{}", limits.buckets_at_once) }
+}
+
+fn without_limits(asked: &str) -> (&str, Limits) {
+    let limits = |at_once: &str| at_once.parse().ok().map(|buckets_at_once| Limits { buckets_at_once });
+    let found = asked.rsplit_once(AT_ONCE).and_then(|(words, at_once)| Some((words, limits(at_once)?)));
+    found.unwrap_or((asked, Limits::default()))
+}
+
+pub(super) fn objections(all: &[Objection]) -> String {
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
@@ -138,7 +154,7 @@ impl Office {
                 .map_err(|all| Refused::conflict(named(&objections(&all), blueprint)))?;
             let Some(steps) = plan.operations().into_iter().next() else { return Ok(view(&plan, blueprint, None, 0)) };
             let (id, count) = (blueprint.next_operation, steps.len());
-            let command = Command::PlanOperation { id, by: format!("{by}: {words}"), steps };
+            let command = Command::PlanOperation { id, by: format!("{by}: {}", with_limits(&words, limits)), steps };
             match self.meta.propose(command).await {
                 Ok(applied) => {
                     self.until_acted_on(applied.epoch).await;
@@ -191,7 +207,8 @@ impl Office {
         let known = self.views().await.unwrap_or_default();
         let planned = known.into_iter().find(|view| view.id == id.to_string() && view.state == "planned");
         let Some(planned) = planned else { return Refused::conflict(why) };
-        match self.plan(&planned.by, &planned.asked, Limits::default()).await {
+        let (words, limits) = without_limits(&planned.asked);
+        match self.plan(&planned.by, words, limits).await {
             Ok(PlanView { id: Some(new), text, .. }) => Refused::conflict(format!(
                 "{id} does not fit any more: {why}. Planned again as {new}, not applied:\n\n{text}"
             )),
@@ -275,10 +292,17 @@ fn operation_view(
             Step::Dismiss { node, .. } => (format!("dismiss {}", name(node)), None),
             Step::Merge { into, .. } => (format!("merge into {into}"), None),
             Step::Split { child, slots, .. } => (format!("split off {child} with slots {slots}"), None),
+            Step::Mark { node, intent } => (format!("mark {} as {}", name(node), intent_words(*intent)), None),
+            Step::SetReplicas { keyspace, replicas } => {
+                (named(&format!("want {replicas} copies of {keyspace}"), blueprint), None)
+            }
+            Step::SetMinimum { min, .. } => (format!("set the minimum to {min}"), None),
+            Step::RemoveKeyspace { keyspace } => (named(&format!("remove {keyspace}"), blueprint), None),
+            Step::AwaitErased { keyspace } => (named(&format!("erase {keyspace}"), blueprint), None),
         };
         let bucket = step.bucket();
-        let filled = node.filter(|_| is_begun).and_then(|node| filled(node, bucket));
-        StepView { bucket: bucket.to_string(), what, filled }
+        let filled = node.filter(|_| is_begun).zip(bucket).and_then(|(node, bucket)| filled(node, bucket));
+        StepView { bucket: bucket.map(|bucket| bucket.to_string()).unwrap_or_default(), what, filled }
     };
     OperationView {
         id: operation.id.to_string(),
@@ -289,6 +313,14 @@ fn operation_view(
         done: operation.at as usize,
         steps: operation.steps.iter().enumerate().map(step).collect(),
         waits,
+    }
+}
+
+fn intent_words(intent: Intent) -> &'static str {
+    match intent {
+        Intent::Stays => "staying",
+        Intent::Drains => "draining",
+        Intent::Goes => "leaving",
     }
 }
 
@@ -311,4 +343,17 @@ pub(super) async fn act(
     let why = reason.map(|Json(reason)| reason.why).unwrap_or_default();
     let acted = office.act(&id, &act, why).await;
     acted.map(|epoch| Json(json!({ "epoch": epoch.0 }))).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_planned_again_keeps_its_limits() {
+        let limits = Limits { buckets_at_once: 2 };
+        assert_eq!(without_limits(&with_limits("drain node-2", limits)), ("drain node-2", limits));
+        assert_eq!(with_limits("drain node-2", Limits::default()), "drain node-2");
+        assert_eq!(without_limits("drain node-2"), ("drain node-2", Limits::default()));
+    }
 }

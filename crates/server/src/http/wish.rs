@@ -8,7 +8,8 @@ pub const KINDS: &[(&str, &str)] = &[
     ("add-node NODE", "a node that joined takes its share"),
     ("remove-node NODE", "others take what it holds"),
     ("replace-node OLD NEW", "NEW takes what OLD holds, and leads what it led"),
-    ("drain NODE", "others lead what it leads; it keeps its copies"),
+    ("drain NODE", "others lead what it leads; it keeps its copies, and is given nothing until it is undrained"),
+    ("undrain NODE", "it can be given copies and can lead again; 'rebalance' gives it some"),
     ("swap-primary BUCKET NODE", "NODE, which has a copy, leads"),
     ("move-replica BUCKET FROM TO", "TO takes the part that FROM has"),
     ("migrate-slots SLOTS NODE [KEYSPACE]", "NODE leads these slots, such as 0-1000,5000; they are split off first"),
@@ -16,6 +17,8 @@ pub const KINDS: &[(&str, &str)] = &[
     ("merge-buckets BUCKET INTO", "INTO takes over all that BUCKET has; the two were split from each other"),
     ("double-buckets [KEYSPACE]", "each bucket is split in half"),
     ("rebalance [KEYSPACE]", "everyone holds and leads as much as everyone else"),
+    ("set-replicas KEYSPACE COPIES", "each of its buckets gets so many copies"),
+    ("remove-keyspace KEYSPACE", "it is gone for good, with all that is in it"),
 ];
 
 pub(super) fn parse(text: &str, blueprint: &Blueprint) -> Result<Wish, String> {
@@ -27,6 +30,7 @@ pub(super) fn parse(text: &str, blueprint: &Blueprint) -> Result<Wish, String> {
         ["remove-node", name] => Wish::RemoveNode { node: node(name)? },
         ["replace-node", old, new] => Wish::ReplaceNode { old: node(old)?, new: node(new)? },
         ["drain", name] => Wish::Drain { node: node(name)? },
+        ["undrain", name] => Wish::Undrain { node: node(name)? },
         ["swap-primary", id, name] => Wish::SwapPrimary { bucket: bucket(id)?, node: node(name)? },
         ["move-replica", id, from, to] => Wish::MoveReplica { bucket: bucket(id)?, from: node(from)?, to: node(to)? },
         ["migrate-slots", ranges, to] => {
@@ -42,6 +46,11 @@ pub(super) fn parse(text: &str, blueprint: &Blueprint) -> Result<Wish, String> {
         ["double-buckets", name] => Wish::DoubleBuckets { keyspace: keyspace(name)? },
         ["rebalance"] => Wish::Rebalance { keyspace: None },
         ["rebalance", name] => Wish::Rebalance { keyspace: Some(keyspace(name)?) },
+        ["set-replicas", name, number] => {
+            let wrong = |_| format!("'{number}' is no number of copies: from 1 to 255");
+            Wish::SetReplicas { keyspace: keyspace(name)?, replicas: number.parse().map_err(wrong)? }
+        }
+        ["remove-keyspace", name] => Wish::RemoveKeyspace { keyspace: keyspace(name)? },
         _ => return Err(not_understood(&words)),
     })
 }

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use blueprint::{Blueprint, BucketId, Conduct, Epoch, Member, NodeId, OperationState};
-use reactor::coordinator::{self, Subject, Until};
+use reactor::coordinator::{self, Comes, Subject, Until};
 use reactor::{BucketRow, Directory, NodeRow, Part, Sighting, Standing, Wait};
 
 use super::NEWS;
@@ -130,7 +130,7 @@ impl<C: Conduct> World<C> {
         };
         let bucket = match wait.about {
             Subject::Bucket(bucket) => Some(bucket),
-            _ => operation.and_then(|o| o.step()).map(blueprint::Step::bucket),
+            _ => operation.and_then(|o| o.step()).and_then(blueprint::Step::bucket),
         };
         let governed = bucket.and_then(government);
         let is_member = |node: NodeId| governed.is_some_and(|g| g.members().any(|m| m.node == node));
@@ -160,11 +160,22 @@ impl<C: Conduct> World<C> {
             Until::Answers(node) => !answers(*node),
             Until::Seated { node, .. } => !is_member(*node),
             Until::Leads { node, .. } => governed.is_some_and(|g| g.primary.node != *node),
-            Until::EnoughMembers { leaves, .. } => {
-                is_member(*leaves) && governed.is_some_and(|g| g.size() <= usize::from(g.min_in_sync))
-            }
             Until::Alike { bucket, into, .. } => blueprint.unlike(*bucket, *into).is_some(),
             Until::Merged { bucket, .. } => government(*bucket).is_some(),
+            Until::EnoughMembers { leaves, comes, .. } => governed.is_some_and(|g| {
+                let others = g.members().filter(|m| m.node != *leaves).count();
+                let has_part = |node: NodeId| g.members().chain(g.candidates.iter().copied()).any(|m| m.node == node);
+                let is_free = |node: &NodeId| blueprint.is_present(*node) && !has_part(*node);
+                let is_from_there = match comes {
+                    Comes::Candidates(nodes) => nodes.iter().any(|n| g.candidates.iter().any(|m| m.node == *n)),
+                    Comes::ByRecovery => blueprint.nodes.keys().any(is_free),
+                    Comes::FromNowhere => !blueprint.nodes.keys().any(is_free),
+                };
+                let lacks = bucket.is_some_and(|bucket| others < blueprint.wanted(bucket));
+                has_part(*leaves) && lacks && is_from_there
+            }),
+            Until::MembersForMinimum { min, .. } => governed.is_some_and(|g| g.size() < usize::from(*min)),
+            Until::Erased { keyspace, .. } => blueprint.keyspaces.contains_key(keyspace),
             Until::Registered { child, .. } => !blueprint.buckets.contains_key(child),
             Until::ActsOn { node, epoch } => {
                 let acts_on = self.index.get(node).and_then(|i| self.hosts[*i].node()).map(|n| n.blueprint().epoch);
