@@ -113,6 +113,11 @@ pub enum Command {
     ApplyOperation {
         id: OperationId,
     },
+    /// From now on its copies take at most so many bytes per second, all of them together; `None`: as many as they can.
+    ThrottleOperation {
+        id: OperationId,
+        rate: Option<u64>,
+    },
 }
 
 /// What came of an accepted command.
@@ -165,6 +170,7 @@ impl Blueprint {
             Command::PauseOperation { id } => self.pause_operation(*id),
             Command::ResumeOperation { id } => self.resume_operation(*id),
             Command::CancelOperation { id, why } => self.cancel_operation(*id, why),
+            Command::ThrottleOperation { id, rate } => self.throttle_operation(*id, *rate),
         }?;
         assert_eq!(self.epoch, before, "the epoch is raised here and nowhere else");
         let mut applied = Applied { epoch: before.next(), bucket: None, keyspace: None };

@@ -19,6 +19,7 @@ mod refusal;
 mod reports;
 mod slots;
 mod soundness;
+mod throttle;
 mod time;
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Backfill, the primary's side: tables slot by slot, while entries stream; throttled, resumable.
 
-use blueprint::{Breach, Conduct, Index, Instant, Member, SlotSet};
+use alloc::vec::Vec;
+
+use blueprint::{Breach, Conduct, Index, Instant, Member, NodeId, SlotSet};
 
 use crate::io::{Outbox, Output, View};
 use crate::message::Message;
@@ -28,22 +30,56 @@ impl<C: Conduct> Phaser<C> {
         self.send_images(now, out);
     }
 
+    /// A throttle lets it go on now: ticks are too far apart for that.
+    pub(crate) fn on_fill_timeout(&mut self, now: Instant, out: &mut Outbox) {
+        let Role::Leading(leader) = &self.role else { return };
+        if leader.peers.iter().any(|peer| peer.fill.wake_at.is_some_and(|at| at <= now)) {
+            self.send_images(now, out);
+        }
+    }
+
+    /// What was owed at another rate counts no longer: after a very low one it could be hours.
+    pub(crate) fn on_throttle(&mut self, now: Instant, rates: Vec<(NodeId, u64)>, out: &mut Outbox) {
+        let before = core::mem::replace(&mut self.throttles, rates);
+        let rate_in = |rates: &[(NodeId, u64)], node| rates.iter().find(|(n, _)| *n == node).map(|(_, rate)| *rate);
+        if let Role::Leading(leader) = &mut self.role {
+            for peer in &mut leader.peers {
+                let node = peer.member.node;
+                if rate_in(&before, node) != rate_in(&self.throttles, node) {
+                    peer.fill.not_before = now;
+                }
+            }
+        }
+        self.send_images(now, out);
+    }
+
+    /// In bytes per second; none: it is not to be filled now.
+    fn fill_rate(&self, node: NodeId) -> Option<u64> {
+        let throttle = self.throttles.iter().find(|(n, _)| *n == node).map(|(_, rate)| *rate);
+        Some(self.config.fill_rate.min(throttle.unwrap_or(u64::MAX))).filter(|rate| *rate > 0)
+    }
+
     /// One image at a time per candidate, to whoever misses something and whose log is known to meet ours.
     pub(crate) fn send_images(&mut self, now: Instant, out: &mut Outbox) {
         let (applied, bytes) = (self.applied, self.config.image_bytes);
         let Role::Leading(leader) = &self.role else { return };
+        let mut waits = Vec::new();
         for peer in &leader.peers {
-            let idle = peer.fill.in_flight.is_empty() && now >= peer.fill.not_before;
-            if peer.upto.is_none() || peer.begin.is_some() || peer.progress.missing.is_empty() || !idle {
-                continue;
-            }
-            if C::breaks(Breach::TailAloneForHalfFilled) {
+            let lacks = peer.upto.is_some() && peer.begin.is_none() && !peer.progress.missing.is_empty();
+            let idle = lacks && peer.fill.in_flight.is_empty() && self.fill_rate(peer.member.node).is_some();
+            let wait = idle && now < peer.fill.not_before;
+            waits.push(wait.then_some(peer.fill.not_before));
+            if !idle || wait || C::breaks(Breach::TailAloneForHalfFilled) {
                 continue;
             }
             let (as_of, slots) = self.label(&peer.progress.missing.intersection(&self.owned), applied);
             if !slots.is_empty() {
                 out.push(Output::SendImage { to: peer.member, term: leader.term, as_of, slots, bytes });
             }
+        }
+        let Role::Leading(leader) = &mut self.role else { return };
+        for (peer, wake_at) in leader.peers.iter_mut().zip(waits) {
+            peer.fill.wake_at = wake_at;
         }
     }
 
@@ -63,13 +99,17 @@ impl<C: Conduct> Phaser<C> {
     }
 
     pub(crate) fn on_image_sent(&mut self, now: Instant, to: Member, slots: &SlotSet, bytes: usize) {
-        let rate = self.config.fill_rate;
+        let rate = self.fill_rate(to.node).unwrap_or(self.config.fill_rate);
+        let slack = self.config.beacon;
         let Role::Leading(leader) = &mut self.role else { return };
         if let Some(peer) = leader.peer(to) {
             peer.fill.in_flight = peer.fill.in_flight.union(slots);
             peer.fill.sent_at = now;
             let micros = (bytes as u64).saturating_mul(1_000_000) / rate;
-            peer.fill.not_before = now + core::time::Duration::from_micros(micros);
+            // From when it could have left, unless that is long ago: who is woken late, or waits for an answer, keeps its rate.
+            let due = peer.fill.not_before;
+            let from = if due + slack >= now { due.min(now) } else { now };
+            peer.fill.not_before = from + core::time::Duration::from_micros(micros);
         }
     }
 

@@ -102,7 +102,7 @@ impl Leader {
     }
 
     pub(crate) fn deadline(&self) -> Instant {
-        self.tick_at
+        self.peers.iter().filter_map(|peer| peer.fill.wake_at).fold(self.tick_at, Instant::min)
     }
 
     pub(crate) fn waits_for(&self) -> Option<&'static str> {

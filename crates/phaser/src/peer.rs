@@ -45,6 +45,8 @@ pub(crate) struct Fill {
     pub(crate) in_flight: SlotSet,
     /// Not before then: the throttle.
     pub(crate) not_before: Instant,
+    /// Something waits for that moment.
+    pub(crate) wake_at: Option<Instant>,
     pub(crate) sent_at: Instant,
 }
 
@@ -94,6 +96,7 @@ impl Peer {
         self.upto = None;
         self.next = base.index.next();
         self.fill.in_flight = SlotSet::empty();
+        self.fill.wake_at = None;
     }
 
     pub(crate) fn is_whole(&self) -> bool {
@@ -112,5 +115,6 @@ impl Peer {
             &mut self.fill.sent_at,
         ]
         .into_iter()
+        .chain(&mut self.fill.wake_at)
     }
 }

@@ -7,7 +7,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-use blueprint::{Breach, BucketId, Conduct, Index, Instant, Member, Position, Slot, SlotMap, SlotSet, Term};
+use blueprint::{Breach, BucketId, Conduct, Index, Instant, Member, NodeId, Position, Slot, SlotMap, SlotSet, Term};
 use bytes::Bytes;
 
 use crate::clock::DataClock;
@@ -59,6 +59,8 @@ pub struct Phaser<C> {
     pub(crate) clock: DataClock,
     pub(crate) known: Option<View>,
     pub(crate) role: Role,
+    /// Who is not to be filled as fast as possible, whoever leads.
+    pub(crate) throttles: Vec<(NodeId, u64)>,
     /// Requests that wait, oldest first.
     pub(crate) backlog: VecDeque<Waiting>,
     pub(crate) nonce: u64,
@@ -206,6 +208,7 @@ impl<C: Conduct> Phaser<C> {
             log,
             known: None,
             role: Role::Following,
+            throttles: Vec::new(),
             backlog: VecDeque::new(),
             nonce: 0,
             seed,
@@ -229,6 +232,7 @@ impl<C: Conduct> Phaser<C> {
             Input::Split { child, slots } => self.on_split(now, child, slots, out),
             Input::Forked { child } => self.on_forked(child, out),
             Input::Retire => self.step_down(now, out),
+            Input::Throttle { rates } => self.on_throttle(now, rates, out),
             Input::ImageSent { to, slots, bytes } => self.on_image_sent(now, to, &slots, bytes),
             Input::Written { upto } => self.on_written(now, upto, out),
             Input::Stored { id, tables } => self.disk.on_stored(id, tables, out),
@@ -333,6 +337,7 @@ impl<C: Conduct> Phaser<C> {
         self.on_restarted_timeout(now, out);
         self.try_reign(now, out);
         self.on_tick_timeout(now, out);
+        self.on_fill_timeout(now, out);
     }
 
     pub fn me(&self) -> Member {

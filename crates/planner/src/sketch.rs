@@ -31,6 +31,8 @@ pub(crate) struct Sketch {
     pub(crate) zones: Vec<String>,
     /// The first id that is not issued yet.
     free: BucketId,
+    /// See [`Facts::least`].
+    least: u64,
 }
 
 /// A node.
@@ -107,7 +109,8 @@ impl Sketch {
             free: facts.free.get(&node.id).copied(),
         };
         let nodes = blueprint.nodes.values().map(site).collect();
-        let mut sketch = Self { nodes, buckets: Vec::new(), splits: Vec::new(), zones, free: blueprint.next_bucket };
+        let (buckets, splits, free) = (Vec::new(), Vec::new(), blueprint.next_bucket);
+        let mut sketch = Self { nodes, buckets, splits, zones, free, least: facts.least };
         let busy = busy(blueprint);
         for bucket in blueprint.buckets.values() {
             sketch.draw(blueprint, facts, bucket, busy.get(&bucket.id).copied());
@@ -208,9 +211,10 @@ impl Sketch {
 
     /// How much each bucket counts: by bytes, as far as they are known.
     pub(crate) fn weights(&self) -> Vec<i64> {
-        let known: Vec<u64> = self.buckets.iter().filter_map(|piece| piece.bytes).collect();
+        let size = |piece: &Piece| piece.bytes.map(|bytes| bytes.max(self.least));
+        let known: Vec<u64> = self.buckets.iter().filter_map(size).collect();
         let total: u128 = known.iter().map(|bytes| u128::from(*bytes)).sum();
-        let weight = |piece: &Piece| match piece.bytes {
+        let weight = |piece: &Piece| match size(piece) {
             Some(bytes) if total > 0 => {
                 let weight = u128::from(bytes) * known.len() as u128 * UNIT as u128 / total;
                 i64::try_from(weight).expect("a bucket weighs no more than all of them").max(LIGHTEST)

@@ -39,6 +39,8 @@ pub struct Facts {
     pub free: BTreeMap<NodeId, u64>,
     /// They keep what they hold (they will be back), are given nothing, and shall lead nothing.
     pub draining: BTreeSet<NodeId>,
+    /// A bucket that is smaller counts as one of this size when copies are spread.
+    pub least: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -52,6 +52,12 @@ impl Table {
         self.keys.len()
     }
 
+    /// About as many bytes as its encoding takes, without encoding it.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.keys.bytes() + self.sessions.bytes()
+    }
+
     /// Executes a committed entry. Reads are tolerated, and then see what a write at this position would see.
     ///
     /// # Panics
@@ -114,7 +120,7 @@ impl Table {
 
     pub fn decode(bytes: &[u8]) -> Result<Table, Malformed> {
         let (keys, sessions): (Keys, Sessions) = decode_all(bytes)?;
-        if sessions.is_sound() { Ok(Table { keys, sessions }) } else { Err(Malformed) }
+        if sessions.is_sound() { Ok(Table { keys, sessions: sessions.weighed() }) } else { Err(Malformed) }
     }
 
     /// Equal tables have equal fingerprints, on every member and in every build.

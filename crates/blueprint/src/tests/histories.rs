@@ -100,7 +100,7 @@ fn relieve(b: &Blueprint, x: u16) -> Command {
 
 fn operation(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
     let id = pick(b.operations.keys().copied(), x).unwrap_or(OperationId(u64::from(x % 5)));
-    match z % 16 {
+    match z % 18 {
         0..5 => {
             let from_step = b.operations.get(&id).map_or(0, |o| o.at) + u32::from(y.is_multiple_of(9));
             Command::AdvanceOperation { id, from_step }
@@ -108,6 +108,11 @@ fn operation(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
         5..7 => Command::PauseOperation { id },
         7..9 => Command::ResumeOperation { id },
         9 => Command::CancelOperation { id, why: "it was decided otherwise".into() },
+        17 => {
+            let paused = b.operations.values().filter(|o| o.state == OperationState::Paused);
+            Command::ResumeOperation { id: pick(paused, x).map_or(id, |o| o.id) }
+        }
+        16 => Command::ThrottleOperation { id, rate: (!y.is_multiple_of(3)).then_some(u64::from(y % 5)) },
         10 | 13 => {
             let planned = b.operations.values().filter(|o| o.state == OperationState::Planned);
             Command::ApplyOperation { id: pick(planned, x).map_or(id, |o| o.id) }
@@ -296,7 +301,7 @@ fn histories_reach_every_corner() {
     use proptest::test_runner::TestRunner;
 
     let mut runner = TestRunner::deterministic();
-    let (mut commands, mut changes) = ([0u32; 18], [0u32; 9]);
+    let (mut commands, mut changes) = ([0u32; 19], [0u32; 9]);
     let (mut heirs, mut retired, mut refused) = (0, 0, 0);
     for _ in 0..300 {
         let mut b = history(&[]).pop().unwrap();
@@ -316,7 +321,7 @@ fn histories_reach_every_corner() {
     assert!(heirs > 200 && retired > 200 && refused > 200, "{heirs} {retired} {refused}");
 }
 
-fn count(command: &Command, commands: &mut [u32; 18], changes: &mut [u32; 9]) {
+fn count(command: &Command, commands: &mut [u32; 19], changes: &mut [u32; 9]) {
     let which = match command {
         Command::AddNode { .. } => 0,
         Command::Depart { .. } => 1,
@@ -335,6 +340,7 @@ fn count(command: &Command, commands: &mut [u32; 18], changes: &mut [u32; 9]) {
         Command::CancelOperation { .. } => 15,
         Command::PlanOperation { .. } => 16,
         Command::ApplyOperation { .. } => 17,
+        Command::ThrottleOperation { .. } => 18,
         Command::Succeed { change, .. } => {
             changes[match change {
                 Change::Enlist { .. } => 0,

@@ -1,7 +1,9 @@
 //! HTTP: for programs and for the command line.
 
 mod connections;
+mod facts;
 mod operations;
+mod rate;
 mod wish;
 
 use std::collections::BTreeMap;
@@ -152,6 +154,7 @@ pub(crate) async fn serve(listener: TcpListener, office: Office) {
         .route("/v1/why", get(why))
         .route("/v1/keyspaces", post(create_keyspace))
         .route("/v1/operations", get(operations::list).post(operations::plan))
+        .route("/v1/operations/{id}", get(operations::one))
         .route("/v1/operations/{id}/{act}", post(operations::act))
         .route("/v1/openapi.json", get(openapi))
         .route("/metrics", get(metrics))
@@ -364,9 +367,14 @@ async fn openapi() -> Json<Value> {
                 "wish": { "type": "string", "example": "replace-node node-2 node-6" }, "by": { "type": "string" },
                 "at_once": { "type": "integer", "default": 4 } } } } } },
             "responses": { "200": { "description": "The plan, and the id to apply it by." }, "400": { "description": "Not understood." }, "409": { "description": "Refused: why." } } } });
-    let act = json!({ "post": { "summary": "Applies what was planned; pauses, resumes or cancels what is under way.",
+    let one = json!({ "get": { "summary": "One of them: how far it is, in steps and bytes, and what it waits for.",
+        "parameters": [{ "name": "id", "in": "path", "required": true, "schema": { "type": "string" } }],
+        "responses": { "200": { "description": "The operation." }, "404": { "description": "There is none of that name, or not any more." } } } });
+    let act = json!({ "post": { "summary": "Applies what was planned; pauses, resumes, throttles or cancels what is under way.",
         "parameters": [{ "name": "id", "in": "path", "required": true, "schema": { "type": "string" } },
-            { "name": "act", "in": "path", "required": true, "schema": { "type": "string", "enum": ["apply", "pause", "resume", "cancel"] } }],
+            { "name": "act", "in": "path", "required": true, "schema": { "type": "string", "enum": ["apply", "pause", "resume", "throttle", "cancel"] } }],
+        "requestBody": { "required": false, "content": { "application/json": { "schema": { "type": "object", "properties": {
+            "why": { "type": "string", "description": "of a cancel" }, "rate": { "type": "string", "description": "of a throttle: 20MB/s, or off" } } } } } },
         "responses": { "200": { "description": "So it is, from this epoch on." }, "409": { "description": "Refused: why. A plan that does not fit any more is made anew, and shown." } } } });
     Json(json!({
         "openapi": "3.0.3",
@@ -378,6 +386,7 @@ async fn openapi() -> Json<Value> {
             "/v1/why": why,
             "/v1/keyspaces": create,
             "/v1/operations": operations,
+            "/v1/operations/{id}": one,
             "/v1/operations/{id}/{act}": act,
             "/metrics": text("For Prometheus."),
             "/healthz": text("The process runs."),
