@@ -12,6 +12,7 @@ macro_rules! say {
 
 mod ask;
 mod dev;
+mod history;
 mod inspect;
 mod keyspace;
 mod operations;
@@ -62,6 +63,8 @@ enum Command {
     Watch(watch::Watch),
     /// Changes of the cluster's shape: planned, under way, and the last that are over
     Operations(operations::Operations),
+    /// What became of the cluster: operations, nodes that departed and came back, keyspaces
+    History(history::History),
     /// Begin nothing new of an operation, and let its copies stand still
     Pause(operations::One),
     /// Go on with what was paused
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
         Command::Apply(one) => one.apply(),
         Command::Watch(watch) => watch.run(),
         Command::Operations(operations) => operations.run(),
+        Command::History(history) => history.run(),
         Command::Pause(one) => one.pause(),
         Command::Resume(one) => one.resume(),
         Command::Throttle(throttle) => throttle.run(),

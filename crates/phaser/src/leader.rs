@@ -336,7 +336,7 @@ impl<C: Conduct> Phaser<C> {
             }
             Message::Differs { last, known, progress, sent, .. } => self.on_differs(from, last, known, progress, sent),
             Message::Filled { slots, progress, .. } => {
-                peer.fill.in_flight = peer.fill.in_flight.difference(&slots);
+                peer.fill.on_filled(&slots, now);
                 peer.progress = progress;
             }
             Message::Prepare { .. }

@@ -233,7 +233,7 @@ impl<C: Conduct> Phaser<C> {
             Input::Forked { child } => self.on_forked(child, out),
             Input::Retire => self.step_down(now, out),
             Input::Throttle { rates } => self.on_throttle(now, rates, out),
-            Input::ImageSent { to, slots, bytes } => self.on_image_sent(now, to, &slots, bytes),
+            Input::ImageSent { to, slots, bytes } => self.on_image_sent(now, to, slots, bytes, out),
             Input::Written { upto } => self.on_written(now, upto, out),
             Input::Stored { id, tables } => self.disk.on_stored(id, tables, out),
             Input::Wall { micros } => self.clock.observe_wall(micros, now),

@@ -176,6 +176,7 @@ impl World {
             "frame_bytes" => config.frame_bytes = number()? as usize,
             "window_entries" => config.window_entries = number()?,
             "image_bytes" => config.image_bytes = number()? as usize,
+            "images_in_flight" => config.images_in_flight = number()? as usize,
             "fill_rate" => config.fill_rate = number()?,
             "checkpoint_every" => config.checkpoint_every = number()?,
             "keep_entries" => config.keep_entries = number()?,

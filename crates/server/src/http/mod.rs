@@ -2,6 +2,7 @@
 
 mod connections;
 mod facts;
+mod history;
 mod operations;
 mod rate;
 mod wish;
@@ -25,6 +26,7 @@ use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
 pub(crate) use self::connections::Limits;
+pub use self::history::PastView;
 pub use self::operations::{OperationView, PlanView, StepView};
 pub use self::wish::KINDS;
 use crate::clock;
@@ -156,6 +158,7 @@ pub(crate) async fn serve(listener: TcpListener, office: Office) {
         .route("/v1/operations", get(operations::list).post(operations::plan))
         .route("/v1/operations/{id}", get(operations::one))
         .route("/v1/operations/{id}/{act}", post(operations::act))
+        .route("/v1/history", get(history::history))
         .route("/v1/openapi.json", get(openapi))
         .route("/metrics", get(metrics))
         .route("/healthz", get(|| async { "ok\n" }))
@@ -376,6 +379,9 @@ async fn openapi() -> Json<Value> {
         "requestBody": { "required": false, "content": { "application/json": { "schema": { "type": "object", "properties": {
             "why": { "type": "string", "description": "of a cancel" }, "rate": { "type": "string", "description": "of a throttle: 20MB/s, or off" } } } } } },
         "responses": { "200": { "description": "So it is, from this epoch on." }, "409": { "description": "Refused: why. A plan that does not fit any more is made anew, and shown." } } } });
+    let history = json!({ "get": { "summary": "What became of the cluster: operations, nodes, keyspaces; the oldest first.",
+        "parameters": [{ "name": "last", "in": "query", "required": false, "schema": { "type": "integer" } }],
+        "responses": json_answer("A list of what happened.") } });
     Json(json!({
         "openapi": "3.0.3",
         "info": { "title": "Godwit", "version": env!("CARGO_PKG_VERSION") },
@@ -388,6 +394,7 @@ async fn openapi() -> Json<Value> {
             "/v1/operations": operations,
             "/v1/operations/{id}": one,
             "/v1/operations/{id}/{act}": act,
+            "/v1/history": history,
             "/metrics": text("For Prometheus."),
             "/healthz": text("The process runs."),
             "/readyz": text("All that this node is to lead it serves."),
