@@ -136,6 +136,11 @@ pub enum Command {
         keyspace: KeyspaceId,
         replicas: u8,
     },
+    /// From now on its copies take at most so many bytes per second, all of them together; `None`: as many as they can.
+    ThrottleOperation {
+        id: OperationId,
+        rate: Option<u64>,
+    },
 }
 
 /// What came of an accepted command.
@@ -192,6 +197,7 @@ impl Blueprint {
             Command::CancelOperation { id, why } => self.cancel_operation(*id, why),
             Command::Mark { node, intent } => self.mark_node(*node, *intent),
             Command::SetReplicas { keyspace, replicas } => self.set_replicas(*keyspace, *replicas),
+            Command::ThrottleOperation { id, rate } => self.throttle_operation(*id, *rate),
         }?;
         assert_eq!(self.epoch, before, "the epoch is raised here and nowhere else");
         let mut applied = Applied { epoch: before.next(), bucket: None, keyspace: None };

@@ -12,6 +12,7 @@ mod delta;
 mod departure;
 mod format;
 mod government;
+mod history;
 mod ids;
 mod intent;
 mod merge;
@@ -21,6 +22,7 @@ mod refusal;
 mod reports;
 mod slots;
 mod soundness;
+mod throttle;
 mod time;
 
 #[cfg(test)]
@@ -33,6 +35,7 @@ pub use delta::{Delta, Misfit};
 pub use departure::Succession;
 pub use format::{FORMAT_VERSION, FormatError, decode, decode_meta, encode, encode_meta};
 pub use government::{Change, Fate, Government, Unlawful};
+pub use history::{Coming, Happening, History, MOST_PAST, Making, Past, Turn};
 pub use ids::{
     BucketId, CoordinatorId, Epoch, Incarnation, Index, KeyspaceId, LaneId, Member, NodeId, OperationId, Position, Term,
 };

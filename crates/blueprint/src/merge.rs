@@ -216,9 +216,11 @@ impl Blueprint {
         }
         self.require_government(id)?.succeed(change, Incarnation(self.epoch.next().0))?;
         let bond = self.buckets.get_mut(&partner).and_then(|b| b.bond.as_mut()).expect("both are bound");
-        let both = bond.ready().is_some_and(|ready| ready.is_some_and(|m| m.node == candidate.node));
-        if both {
-            return Ok(None);
+        match bond.ready().and_then(|ready| *ready) {
+            Some(other) if other.node == candidate.node => return Ok(None),
+            // They would wait for each other: one of them lets go of its candidate.
+            Some(_) => return Err(Unlawful::Merging(partner).into()),
+            None => {}
         }
         let bond = self.buckets.get_mut(&id).and_then(|b| b.bond.as_mut()).expect("it is bound");
         let ready = bond.ready().expect("it has a partner");

@@ -1,4 +1,4 @@
-//! All that the meta group keeps: the blueprint, and beside it what is said about the nodes.
+//! All that the meta group keeps: the blueprint, and beside it what is said about the nodes, and what happened.
 //!
 //! Every command is stamped by the leader of the meta group, and a stamp never takes the clock back: it is part of the state, so that
 //! every voter comes to the same result. A leader goes on from the clock of the state it leads from, with the pace of its own
@@ -9,9 +9,11 @@ use alloc::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::history::foresee;
 use crate::reports::MAX_LIFETIME;
 use crate::{
-    Applied, Blueprint, Breach, Command, Conduct, Epoch, Flaw, Instant, NodeId, Refusal, Report, Reported, Reports,
+    Applied, Blueprint, Breach, Command, Conduct, Epoch, Flaw, History, Instant, NodeId, Refusal, Report, Reported,
+    Reports,
 };
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +26,11 @@ pub struct MetaState {
     pub echoes: BTreeMap<NodeId, Epoch>,
     /// The latest stamp.
     pub clock: Instant,
+    /// What happened, for whoever asks later. Shared: it changes rarely, too. Only voters have all of it.
+    #[serde(with = "shared")]
+    pub history: Arc<History>,
+    /// What the leader's wall clock said with the latest stamp, in µs since 1970; 0: nothing. Only the history knows it.
+    pub wall: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +48,11 @@ impl MetaState {
             MetaCommand::Report(report) => self.take_report(report),
             MetaCommand::Change(change) => {
                 self.require_word::<C>(change)?;
+                let (before, happening) = (self.blueprint.epoch, foresee(&self.blueprint, change));
                 let applied = Arc::make_mut(&mut self.blueprint).apply_as::<C>(change)?;
+                if let Some(happening) = happening.filter(|_| applied.epoch > before) {
+                    Arc::make_mut(&mut self.history).note(self.clock, self.wall, happening);
+                }
                 if let Command::RemoveNode { node } = change {
                     self.echoes.remove(node);
                     self.reports.forget_node(*node);
@@ -49,6 +60,11 @@ impl MetaState {
                 Ok(applied)
             }
         }
+    }
+
+    /// What the wall clock of whoever stamps the next commands says.
+    pub fn tell_wall(&mut self, micros: u64) {
+        self.wall = micros;
     }
 
     /// A coordinator that is cut off, or was asleep, cannot depart a node that the others hear; nor bring back one that they do not.
@@ -111,6 +127,7 @@ impl MetaState {
     pub(crate) fn validate(&self) -> Result<(), Flaw> {
         let known = |node| self.blueprint.nodes.contains_key(&node);
         self.reports.validate(self.clock, known).map_err(Flaw::Whole)?;
+        self.history.validate().map_err(Flaw::Whole)?;
         let possible = |(node, epoch): (&NodeId, &Epoch)| known(*node) && *epoch <= self.blueprint.epoch;
         if self.echoes.iter().all(possible) {
             Ok(())
@@ -126,13 +143,11 @@ mod shared {
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use crate::Blueprint;
-
-    pub(super) fn serialize<S: Serializer>(blueprint: &Arc<Blueprint>, to: S) -> Result<S::Ok, S::Error> {
-        blueprint.as_ref().serialize(to)
+    pub(super) fn serialize<T: Serialize, S: Serializer>(shared: &Arc<T>, to: S) -> Result<S::Ok, S::Error> {
+        shared.as_ref().serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Blueprint>, D::Error> {
-        Blueprint::deserialize(from).map(Arc::new)
+    pub(super) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Arc<T>, D::Error> {
+        T::deserialize(from).map(Arc::new)
     }
 }

@@ -39,6 +39,8 @@ pub struct Operation {
     /// The step that is to come true next, counted from 0; all before it did.
     pub at: u32,
     pub state: OperationState,
+    /// The copies that it makes take at most so many bytes per second, all of them together.
+    pub throttle: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -71,6 +73,7 @@ pub enum Step {
 pub enum OperationState {
     Running,
     /// Nothing new is begun. What the members do by themselves (seat a candidate) they still do.
+    /// Its copies stand still, too.
     Paused,
     Done,
     /// A step can no longer come true.
@@ -142,7 +145,7 @@ impl Operation {
     }
 
     /// Whom it made a candidate, and did not see seated.
-    fn enlisted(&self) -> Vec<(BucketId, NodeId)> {
+    pub(crate) fn enlisted(&self) -> Vec<(BucketId, NodeId)> {
         let seated = |bucket, node| self.seated(bucket).any(|n| n == node);
         let begun = self.steps.iter().take(self.at as usize + 1);
         begun
@@ -319,7 +322,8 @@ impl Blueprint {
             self.require_fewer_under_way()?;
             self.reserve_children(children);
         }
-        self.operations.insert(id, Operation { id, started_by: by.into(), steps: steps.to_vec(), at: 0, state });
+        let (started_by, steps) = (by.into(), steps.to_vec());
+        self.operations.insert(id, Operation { id, started_by, steps, at: 0, state, throttle: None });
         self.next_operation = id.next();
         Ok(Outcome::Changed)
     }

@@ -167,6 +167,10 @@ pub enum Refusal {
          again, and plan by what it says"
     )]
     ChildNotNext { child: BucketId, next: BucketId },
+    #[error(
+        "at no bytes per second {0} would never end. To stop it for a while, pause it; to let it go on at full speed, say off"
+    )]
+    BadThrottle(OperationId),
     #[error("say who starts it, or why it is cancelled, in 1 to 256 bytes without control characters")]
     BadWords,
 }

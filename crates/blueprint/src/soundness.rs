@@ -158,6 +158,7 @@ impl Blueprint {
     fn validate_operation(&self, operation: &Operation) -> Result<(), &'static str> {
         holds(operation.id.0 > 0 && operation.id < self.next_operation, "the id was never issued")?;
         holds(is_words(&operation.started_by), "it does not say who started it")?;
+        holds(operation.throttle != Some(0), "it is throttled to nothing")?;
         holds((1..=MAX_STEPS).contains(&operation.steps.len()), "it has no steps, or too many")?;
         let (at, end) = (operation.at as usize, operation.steps.len());
         match &operation.state {

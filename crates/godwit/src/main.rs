@@ -12,12 +12,14 @@ macro_rules! say {
 
 mod ask;
 mod dev;
+mod history;
 mod inspect;
 mod keyspace;
 mod operations;
 mod prove;
 mod serve;
 mod status;
+mod watch;
 mod why;
 
 use std::process::ExitCode;
@@ -58,13 +60,17 @@ enum Command {
     /// Begin what was planned
     Apply(operations::One),
     /// Watch an operation until it is over
-    Watch(operations::One),
+    Watch(watch::Watch),
     /// Changes of the cluster's shape: planned, under way, and the last that are over
     Operations(operations::Operations),
-    /// Begin nothing new of an operation
+    /// What became of the cluster: operations, nodes that departed and came back, keyspaces
+    History(history::History),
+    /// Begin nothing new of an operation, and let its copies stand still
     Pause(operations::One),
     /// Go on with what was paused
     Resume(operations::One),
+    /// How many bytes per second the copies of an operation may take, all together
+    Throttle(operations::Throttle),
     /// End an operation; what it had finished stays
     Cancel(operations::Cancel),
     /// Show what is in a data directory, without changing it
@@ -82,10 +88,12 @@ fn main() -> ExitCode {
         Command::Keyspace(keyspace) => keyspace.run(),
         Command::Plan(plan) => plan.run(),
         Command::Apply(one) => one.apply(),
-        Command::Watch(one) => one.watch(),
+        Command::Watch(watch) => watch.run(),
         Command::Operations(operations) => operations.run(),
+        Command::History(history) => history.run(),
         Command::Pause(one) => one.pause(),
         Command::Resume(one) => one.resume(),
+        Command::Throttle(throttle) => throttle.run(),
         Command::Cancel(cancel) => cancel.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Prove(prove) => prove.run(),

@@ -1,20 +1,17 @@
-//! Topology changes: planned, looked at, applied, watched, paused, cancelled.
+//! Topology changes: planned, looked at, applied, paused, throttled, cancelled.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::DecimalBytes;
 use serde_json::json;
 use server::{OperationView, PlanView};
 
 use crate::ask::At;
-
-const POLL: Duration = Duration::from_millis(300);
+use crate::watch::{Watch, present};
 
 #[derive(Args, Debug)]
 #[command(after_help = kinds())]
@@ -70,6 +67,14 @@ pub(crate) struct Cancel {
     why: String,
 }
 
+#[derive(Args, Debug)]
+pub(crate) struct Throttle {
+    #[command(flatten)]
+    one: One,
+    /// Bytes per second, such as 20MB/s; or off
+    rate: String,
+}
+
 fn kinds() -> String {
     let kinds: Vec<String> = server::KINDS.iter().map(|(usage, what)| format!("  {usage:<38}{what}\n")).collect();
     format!("What can be planned:\n{}", kinds.concat())
@@ -94,8 +99,8 @@ impl Plan {
         }
         if self.apply {
             let one = One { id, at: self.at };
-            one.act("apply", "")?;
-            return one.watch();
+            one.act("apply", &json!({}))?;
+            return Watch { one, json: self.json }.run();
         }
         say!("\nNothing is done yet. To do it: godwit apply {id}; to watch it: godwit watch {id}");
         Ok(ExitCode::SUCCESS)
@@ -104,100 +109,53 @@ impl Plan {
 
 impl One {
     pub(crate) fn apply(self) -> Result<ExitCode> {
-        self.act("apply", "")?;
+        self.act("apply", &json!({}))?;
         say!("{} is under way. To watch it: godwit watch {}", self.id, self.id);
         Ok(ExitCode::SUCCESS)
     }
 
     pub(crate) fn pause(self) -> Result<ExitCode> {
-        self.act("pause", "")?;
-        say!("{} is paused: nothing new is begun. To go on: godwit resume {}", self.id, self.id);
+        self.act("pause", &json!({}))?;
+        say!(
+            "{} is paused: nothing new is begun, and its copies stand still. To go on: godwit resume {}",
+            self.id,
+            self.id
+        );
         Ok(ExitCode::SUCCESS)
     }
 
     pub(crate) fn resume(self) -> Result<ExitCode> {
-        self.act("resume", "")?;
+        self.act("resume", &json!({}))?;
         say!("{} goes on", self.id);
         Ok(ExitCode::SUCCESS)
     }
 
-    fn act(&self, act: &str, why: &str) -> Result<()> {
-        self.at.post(&format!("/v1/operations/{}/{act}", self.id), &json!({ "why": why }).to_string())?;
+    fn act(&self, act: &str, body: &serde_json::Value) -> Result<()> {
+        self.at.post(&format!("/v1/operations/{}/{act}", self.id), &body.to_string())?;
         Ok(())
     }
 
-    fn look(&self) -> Result<OperationView> {
-        let all: Vec<OperationView> = self.at.get("/v1/operations")?;
-        let id = format!("o{}", self.id.trim_start_matches('o'));
-        all.into_iter().find(|one| one.id == id).with_context(|| {
-            format!("there is no operation {id}: it was never planned, or is long over. 'godwit operations' lists them")
-        })
+    pub(crate) fn look(&self) -> Result<OperationView> {
+        self.at.get(&format!("/v1/operations/{}", self.id))
     }
-
-    /// Until it is over. Who does not look at a terminal gets a line whenever something has changed.
-    pub(crate) fn watch(&self) -> Result<ExitCode> {
-        let first = self.look()?;
-        let bar = ProgressBar::new(first.steps.len() as u64);
-        bar.set_style(
-            ProgressStyle::with_template("{prefix} [{bar:32}] {pos} of {len} steps, {elapsed}\n{msg}")
-                .expect("a template that is written here")
-                .progress_chars("=> "),
-        );
-        bar.set_prefix(format!("{} {}", first.id, first.asked));
-        let is_terminal = std::io::stderr().is_terminal();
-        let mut said = String::new();
-        let last = loop {
-            let now = self.look()?;
-            let line = present(&now);
-            if is_terminal {
-                bar.set_position(now.done as u64);
-                bar.set_message(line);
-            } else if line != said {
-                say!("{} of {}: {line}", now.done, now.steps.len());
-                said = line;
-            }
-            if !matches!(now.state.as_str(), "planned" | "running" | "paused") {
-                break now;
-            }
-            if now.state == "planned" {
-                bar.finish_and_clear();
-                bail!("{} is only planned. To do it: godwit apply {}", now.id, now.id);
-            }
-            std::thread::sleep(POLL);
-        };
-        bar.finish_and_clear();
-        let seconds = bar.elapsed().as_secs_f64();
-        match last.state.as_str() {
-            "done" => {
-                let steps = if last.steps.len() == 1 { "step" } else { "steps" };
-                say!("{} is done: {} {steps}; watched for {seconds:.1} s", last.id, last.steps.len());
-                Ok(ExitCode::SUCCESS)
-            }
-            state => {
-                say!("{} {state} after {} of {} steps: {}", last.id, last.done, last.steps.len(), last.why);
-                say!("What it had finished stays; what it had begun is taken back. 'godwit plan' plans from there.");
-                Ok(ExitCode::FAILURE)
-            }
-        }
-    }
-}
-
-/// What it is doing now, and for what it waits.
-fn present(operation: &OperationView) -> String {
-    let paused = if operation.state == "paused" { "paused; " } else { "" };
-    let Some(step) = operation.steps.get(operation.done) else { return operation.state.clone() };
-    let filled =
-        step.filled.map_or_else(String::new, |filled| format!(", {:.0}% of its copy is there", filled * 100.0));
-    // A step is named once: what it waits for begins with the operation's own name.
-    let wait = operation.waits.first().map(|wait| wait.split_once(": ").map_or(wait.as_str(), |(_, rest)| rest));
-    let wait = wait.map_or_else(String::new, |wait| format!("; {wait}"));
-    format!("{paused}{}: {}{filled}{wait}", step.bucket, step.what)
 }
 
 impl Cancel {
     pub(crate) fn run(self) -> Result<ExitCode> {
-        self.one.act("cancel", &self.why)?;
+        self.one.act("cancel", &json!({ "why": self.why }))?;
         say!("{} is cancelled: what it had finished stays, what it had begun is taken back", self.one.id);
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Throttle {
+    pub(crate) fn run(self) -> Result<ExitCode> {
+        self.one.act("throttle", &json!({ "rate": self.rate }))?;
+        let id = &self.one.id;
+        match self.one.look()?.throttle {
+            Some(rate) => say!("{id}: its copies take at most {}/s, all together", DecimalBytes(rate)),
+            None => say!("{id}: its copies are made as fast as they can be"),
+        }
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -220,7 +178,7 @@ impl Operations {
         table.load_preset(UTF8_FULL_CONDENSED).set_header(["operation", "state", "steps", "asked for", "by", "now"]);
         for one in &all {
             let now = match one.state.as_str() {
-                "running" | "paused" => present(one),
+                "running" | "paused" => present(one, true),
                 _ => one.why.clone(),
             };
             let steps = format!("{} of {}", one.done, one.steps.len());

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use blueprint::{Applied, Command, Epoch, MetaState, NodeId, Refusal, Report};
+use blueprint::{Applied, Command, Epoch, History, MetaState, NodeId, Refusal, Report};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -24,6 +24,9 @@ pub trait Meta: Send + Sync {
     /// The state as its leader has it, if most voters followed that a moment ago: at most a few heartbeats old, and nobody is
     /// asked for it who need not be. For those who compare and set: what they decide on may be old by the time they are heard, whatever they read.
     fn peek(&self) -> Pending<'_, Result<Arc<MetaState>, ReadError>>;
+
+    /// What happened, as it was remembered at some moment after the call.
+    fn history(&self) -> Pending<'_, Result<Arc<History>, ReadError>>;
 
     /// Whatever this node knows, which may be old. It never goes back.
     fn watch(&self) -> watch::Receiver<Arc<MetaState>>;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use blueprint::{Applied, MetaCommand, MetaState, NodeId, Refusal};
+use blueprint::{Applied, History, MetaCommand, MetaState, NodeId, Refusal};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -20,6 +20,7 @@ pub(crate) enum Question {
     Propose(MetaCommand),
     Read,
     Peek,
+    History,
 }
 
 /// What came of it.
@@ -29,6 +30,7 @@ pub(crate) enum Reached {
     Refused(Refusal),
     Unknown,
     State(Arc<MetaState>),
+    History(Arc<History>),
 }
 
 enum Heard {
@@ -78,6 +80,10 @@ impl Inner {
                 Question::Propose(command) => heard(question, self.propose_here(command.clone()).await),
                 Question::Read => read(self.read_here().await),
                 Question::Peek => read(self.peek_here().await),
+                Question::History => {
+                    let state = self.read_here().await;
+                    state.map_or(Heard::Nothing, |state| Heard::Reached(Reached::History(Arc::clone(&state.history))))
+                }
             };
         }
         if matches!(question, Question::Propose(_)) && !self.is_said_to_lead(node) {
@@ -93,6 +99,7 @@ impl Inner {
             Question::Propose(command) => Request::Propose(command.clone()),
             Question::Read => Request::Read { known: known.blueprint.epoch },
             Question::Peek => Request::Peek { known: known.blueprint.epoch },
+            Question::History => Request::History,
         };
         match (self.call(node, request, self.settings.call).await, question) {
             (Ok(Answer::State(state, guide)), _) => {
@@ -102,6 +109,7 @@ impl Inner {
                     None => Heard::Nothing,
                 }
             }
+            (Ok(Answer::History(history)), Question::History) => Heard::Reached(Reached::History(Arc::new(history))),
             (Ok(answer), _) => heard(question, answer),
             (Err(CarryError::NoAnswer(_)), Question::Propose(_)) => {
                 self.forget_leader(node);
@@ -183,6 +191,7 @@ fn heard(question: &Question, answer: Answer) -> Heard {
         | Answer::Snapshot(_)
         | Answer::State(..)
         | Answer::Joined { .. }
+        | Answer::History(_)
         | Answer::Heard(_) => Heard::Nothing,
     }
 }

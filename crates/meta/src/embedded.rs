@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use blueprint::{Applied, Command, Instant, MetaCommand, MetaState, NodeId, Report};
+use blueprint::{Applied, Command, History, Instant, MetaCommand, MetaState, NodeId, Report};
 use bytes::Bytes;
 use openraft::{EmptyNode, ServerState};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -289,6 +289,10 @@ impl Embedded {
             },
             Request::Propose(command) => self.inner.propose_here(command).await,
             Request::Read { known } => self.state_or_guide(self.inner.read_here().await, known),
+            Request::History => match self.inner.read_here().await {
+                Some(state) => Answer::History(state.history.as_ref().clone()),
+                None => Answer::NotLeader(self.inner.guide_elsewhere()),
+            },
             Request::Peek { known } => self.state_or_guide(self.inner.peek_here().await, known),
             Request::Join(command @ Command::AddNode { .. }) => self.take_in(command).await,
             Request::Join(_) => Answer::Failed("a node joins by adding itself, and by nothing else".to_owned()),
@@ -332,7 +336,7 @@ impl Embedded {
         match self.inner.ask(&Question::Propose(command)).await? {
             Reached::Done(applied) => Ok(applied),
             Reached::Refused(refusal) => Err(refusal.into()),
-            Reached::Unknown | Reached::State(_) => Err(ProposeError::Unknown),
+            Reached::Unknown | Reached::State(_) | Reached::History(_) => Err(ProposeError::Unknown),
         }
     }
 }
@@ -355,6 +359,15 @@ impl Meta for Embedded {
             Some(state) => Box::pin(std::future::ready(Ok(state))),
             None => Box::pin(self.ask_to_read(Question::Peek)),
         }
+    }
+
+    fn history(&self) -> Pending<'_, Result<Arc<History>, ReadError>> {
+        Box::pin(async {
+            match self.inner.ask(&Question::History).await? {
+                Reached::History(history) => Ok(history),
+                other => unreachable!("a question about the history was answered with {other:?}"),
+            }
+        })
     }
 
     fn watch(&self) -> watch::Receiver<Arc<MetaState>> {

@@ -43,6 +43,12 @@ pub(crate) async fn write_together(inner: Weak<Inner>, mut proposals: mpsc::Rece
     }
 }
 
+/// In µs since 1970.
+fn wall() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_micros() as u64)
+}
+
 impl Inner {
     async fn write(&self, proposals: impl Iterator<Item = Proposal>) {
         // Who has given up has been told that the outcome is unknown. It is kinder to leave it at nothing.
@@ -53,7 +59,8 @@ impl Inner {
             return;
         }
         let mark = Mark::default();
-        let stamped = Stamped { stamp: self.stamp(self.metrics().current_term), commands, mark: mark.clone() };
+        let (stamp, wall) = (self.stamp(self.metrics().current_term), wall());
+        let stamped = Stamped { stamp, wall, commands, mark: mark.clone() };
         let written = tokio::time::timeout(self.settings.patience, self.raft.client_write(stamped)).await;
         let answers: Vec<Answer> = match written {
             Ok(Ok(written)) => {

@@ -108,6 +108,7 @@ impl RaftStateMachine<Types> for Machine {
                 EntryPayload::Blank => Vec::new(),
                 EntryPayload::Normal(stamped) => {
                     let state = Arc::make_mut(&mut self.at.state);
+                    state.tell_wall(stamped.wall);
                     stamped.commands.iter().map(|command| state.apply::<Honest>(stamped.stamp, command)).collect()
                 }
                 EntryPayload::Membership(membership) => {

@@ -35,6 +35,8 @@ pub(crate) type StorageError = openraft::StorageError<u64>;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Stamped {
     pub(crate) stamp: Instant,
+    /// What the wall clock of the leader says, in µs since 1970: for the history, and for nothing else.
+    pub(crate) wall: u64,
     pub(crate) commands: Vec<MetaCommand>,
     /// For those who wait for it, in this process only.
     #[serde(skip)]

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use blueprint::{Applied, Blueprint, Command, Epoch, Instant, MetaCommand, MetaState, NodeId, Refusal, Reports};
+use blueprint::{
+    Applied, Blueprint, Command, Epoch, History, Instant, MetaCommand, MetaState, NodeId, Refusal, Reports,
+};
 use bytes::Bytes;
 use openraft::error::InstallSnapshotError;
 use openraft::raft::{
@@ -17,7 +19,7 @@ use crate::beat::Heard;
 use crate::raft::{LogId, Types};
 
 /// Raised whenever the bytes of one version could be misread by another.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Envelope {
@@ -45,6 +47,8 @@ pub(crate) enum Request {
     },
     /// Does it hear a leader? From a voter that does not.
     Hear,
+    /// What happened, as of a moment after this is asked.
+    History,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -69,6 +73,7 @@ pub(crate) enum Answer {
     /// In words.
     Failed(String),
     Heard(Heard),
+    History(History),
 }
 
 /// Whom to ask instead.
@@ -104,7 +109,9 @@ impl StateAnswer {
             None if known.blueprint.epoch == self.epoch => Arc::clone(&known.blueprint),
             None => return None,
         };
-        Some(MetaState { blueprint, reports: self.reports, echoes: self.echoes, clock: self.clock })
+        // The history is asked for by itself.
+        let (history, wall) = (Arc::clone(&known.history), known.wall);
+        Some(MetaState { blueprint, reports: self.reports, echoes: self.echoes, clock: self.clock, history, wall })
     }
 }
 

@@ -50,6 +50,8 @@ pub struct Desk<C> {
     pub(crate) leaving: bool,
     /// Somebody has just said that it leaves.
     pub(crate) leaver_heard: bool,
+    /// Bytes that the disk can still take, as the driver found it last.
+    pub(crate) free: Option<u64>,
 }
 
 impl<C: Conduct> Desk<C> {
@@ -77,6 +79,7 @@ impl<C: Conduct> Desk<C> {
             upkeep_at: now + config.upkeep,
             leaving: false,
             leaver_heard: false,
+            free: None,
             config,
         }
     }
@@ -103,6 +106,7 @@ impl<C: Conduct> Desk<C> {
                 self.leaving = true;
                 self.publish(now, out);
             }
+            Input::Disk { free } => self.free = Some(free),
             Input::Wake => self.on_wake(now, out),
             // For the lanes.
             Input::Mail { from: Station::Desk, .. }

@@ -12,7 +12,7 @@ use registrar::{Edit, Phase, Ticket};
 use crate::desk::{Desk, ROW_LIFE};
 use crate::io::{Output, PeerMessage};
 
-/// So often everything is said again, and positions that moved are told.
+/// So often everything is said again, and positions and sizes that changed are told.
 const REFRESH: Duration = Duration::from_secs(10);
 const POSITIONS: Duration = Duration::from_secs(1);
 
@@ -64,8 +64,11 @@ impl<C: Conduct> Desk<C> {
     pub(crate) fn publish(&mut self, now: Instant, out: &mut Vec<Output>) {
         let refresh = now.since(self.published.refreshed) >= REFRESH;
         let positions = refresh || now.since(self.published.positions) >= POSITIONS;
-        let node = NodeRow { echoed: self.blueprint.epoch, bytes: 0, leaving: self.leaving };
         let buckets: BTreeMap<BucketId, BucketRow> = self.rows().map(|(bucket, row)| (bucket, *row)).collect();
+        let mut node = self.node_row();
+        if let Some(said) = self.published.node.filter(|_| !positions) {
+            (node.bytes, node.free) = (said.bytes, said.free);
+        }
         let mut edits = Vec::new();
         if refresh || self.published.node != Some(node) {
             edits.push(put(node_key(), &node));
@@ -73,7 +76,7 @@ impl<C: Conduct> Desk<C> {
         for (bucket, row) in &buckets {
             let same = self.published.buckets.get(bucket).is_some_and(|old| match positions {
                 true => old == row,
-                false => old == &BucketRow { applied: old.applied, last: old.last, ..*row },
+                false => old == &BucketRow { applied: old.applied, last: old.last, bytes: old.bytes, ..*row },
             });
             if refresh || !same {
                 edits.push(put(bucket_key(*bucket), row));
@@ -100,7 +103,7 @@ impl<C: Conduct> Desk<C> {
             self.published.buckets.retain(|b, _| buckets.contains_key(b));
             for (bucket, row) in buckets {
                 let said = self.published.buckets.entry(bucket).or_insert(row);
-                *said = BucketRow { applied: said.applied, last: said.last, ..row };
+                *said = BucketRow { applied: said.applied, last: said.last, bytes: said.bytes, ..row };
             }
         }
         // An update that does not fit in a message is refused: more rows are more updates.
@@ -109,6 +112,12 @@ impl<C: Conduct> Desk<C> {
             let (ticket, edits) = (Ticket(self.published.ticket), edits.to_vec());
             self.step_registrar(now, registrar::Input::Update { ticket, edits }, out);
         }
+    }
+
+    /// What there is to say of this node as a whole.
+    pub fn node_row(&self) -> NodeRow {
+        let bytes = self.rows().map(|(_, row)| row.bytes).sum();
+        NodeRow { echoed: self.blueprint.epoch, bytes, leaving: self.leaving, free: self.free }
     }
 
     /// A bucket of which this node says what only an earlier life of it said. Whoever hears that it has started believes its rows.

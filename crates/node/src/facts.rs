@@ -20,6 +20,7 @@ pub(crate) fn holding<C: Conduct>(replica: &Replica<C>) -> Holding {
         commit: phaser.commit(),
         last: phaser.log().last(),
         missing: phaser.missing().len(),
+        bytes: replica.tables.bytes(),
         heard: replica.heard,
         splits: phaser.partings().into_iter().map(parting).collect(),
         owed_to: None,
@@ -39,6 +40,7 @@ pub(crate) fn aside(durable: &phaser::Durable) -> BucketRow {
         applied: durable.commit,
         last,
         missing: durable.owned.difference(&useful).len(),
+        bytes: durable.tables.values().map(|table| table.len() as u64).sum(),
     }
 }
 

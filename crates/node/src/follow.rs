@@ -1,5 +1,6 @@
 //! Following the blueprint: which replicas exist here, and who governs them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use blueprint::{Birth, Blueprint, Breach, Bucket, BucketId, Conduct, Epoch, Instant, Position};
@@ -68,6 +69,7 @@ impl<C: Conduct> Lane<C> {
         }
         self.decide_deferred(now, out);
         self.react(now, out);
+        self.tell_throttles(now, out);
         self.tell_rows(out);
         out.push(Output::Mail { to: Station::Desk, mail: Mail::Acted(Arc::clone(&self.blueprint)) });
     }
@@ -93,6 +95,21 @@ impl<C: Conduct> Lane<C> {
         }
     }
 
+    /// How fast an operation wants its candidates to be filled concerns whoever leads now, and whoever may lead next.
+    fn tell_throttles(&mut self, now: Instant, out: &mut Vec<Output>) {
+        let throttles = self.blueprint.throttles();
+        let named = throttles.keys().chain(self.throttled.keys()).copied();
+        let concerned: BTreeSet<BucketId> = named.filter(|bucket| self.replicas.contains_key(bucket)).collect();
+        for bucket in concerned {
+            let rates = throttles.get(&bucket).cloned().unwrap_or_default();
+            if self.throttled.get(&bucket) != Some(&rates) {
+                self.throttled.insert(bucket, rates.clone());
+                self.drive(now, bucket, phaser::Input::Throttle { rates }, out);
+            }
+        }
+        self.throttled.retain(|bucket, rates| !rates.is_empty() && self.replicas.contains_key(bucket));
+    }
+
     /// Until it is registered, a child is governed by its parent's government.
     pub(crate) fn view(&self, blueprint: &Blueprint, bucket: BucketId) -> Option<View> {
         let mut ruled = bucket;
@@ -111,7 +128,7 @@ impl<C: Conduct> Lane<C> {
         let mut absorbed: Vec<_> = blueprint.buckets.values().filter_map(|b| b.merged_into(bucket)).collect();
         // What was registered, or absorbed, and is forgotten: an id that was given up before that is in no log.
         if let Some(replica) = self.replicas.get(&bucket) {
-            let splits = replica.phaser.partings().into_iter().map(|p| (p.child, p.at));
+            let splits = replica.phaser.partings().into_iter().filter(|p| p.applied).map(|p| (p.child, p.at));
             children.extend(splits.filter(|(child, _)| blueprint.is_retired(*child)));
             absorbed.extend(replica.phaser.absorbs().filter(|(from, _)| blueprint.is_retired(*from)));
         }

@@ -111,6 +111,10 @@ pub enum Input {
     },
     /// The process is about to end: nobody should give this node another part. For the desk.
     Leave,
+    /// Bytes that the disk can still take; whenever somebody looks. For the desk.
+    Disk {
+        free: u64,
+    },
     Flush,
     Wake,
 }

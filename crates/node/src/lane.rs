@@ -56,6 +56,8 @@ pub struct Lane<C> {
     pub(crate) forking: BTreeMap<BucketId, BucketId>,
     /// Forks that wait until it is known whether the child has a place here.
     pub(crate) deferred: Vec<Deferred>,
+    /// What phasers were last told of how fast to fill whom; none of those that are free.
+    pub(crate) throttled: BTreeMap<BucketId, Vec<(NodeId, u64)>>,
     pub(crate) marks: Marks,
     pub(crate) ledger: Ledger,
     pub(crate) directory: Arc<Directory>,
@@ -151,6 +153,7 @@ impl<C: Conduct> Lane<C> {
             origins: Vec::new(),
             forking: BTreeMap::new(),
             deferred: Vec::new(),
+            throttled: BTreeMap::new(),
             marks: Marks::default(),
             ledger: Ledger::default(),
             directory: Arc::default(),
@@ -246,7 +249,7 @@ impl<C: Conduct> Lane<C> {
             Input::LinkEnded { to } => self.on_link_ended(now, to),
             Input::Flush => self.on_flush(now, out),
             Input::Wake => self.on_wake(now, out),
-            Input::Leave => {} // for the desk
+            Input::Leave | Input::Disk { .. } => {} // for the desk
         }
     }
 

@@ -219,8 +219,9 @@ impl<C: Conduct> Node<C> {
 
     /// What this node would say about itself in the directory, were it asked now.
     pub fn sighting(&self) -> Sighting {
-        let node = NodeRow { echoed: self.blueprint().epoch, bytes: 0, leaving: self.desk.leaving };
-        let buckets = self.lanes.iter().flat_map(Lane::rows).collect();
+        let buckets: BTreeMap<_, _> = self.lanes.iter().flat_map(Lane::rows).collect();
+        let bytes = buckets.values().map(|row| row.bytes).sum();
+        let node = NodeRow { echoed: self.blueprint().epoch, bytes, ..self.desk.node_row() };
         Sighting { reachable: true, heard: Instant::ZERO, node, buckets }
     }
 }

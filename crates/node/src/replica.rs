@@ -35,6 +35,8 @@ impl<C: Conduct> Replica<C> {
 pub struct Tables {
     first: u16,
     all: Vec<Table>,
+    /// The sum of what they weigh, so that nobody has to look at all of them.
+    bytes: u64,
 }
 
 /// Places are made for so many slots at once: slots that come from the last to the first would otherwise move all others each time.
@@ -45,8 +47,19 @@ impl Tables {
         let mut tables = Self::default();
         // What cannot be decoded was written by ourselves and checked by its checksum: that it is wrong is a bug.
         let decode = |bytes: &Bytes| Table::decode(bytes).expect("a table that was encoded here");
-        durable.tables.iter().for_each(|(slot, bytes)| *tables.place(*slot) = decode(bytes));
+        durable.tables.iter().for_each(|(slot, bytes)| tables.put(*slot, decode(bytes)));
         tables
+    }
+
+    /// About what their encoding takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn put(&mut self, slot: Slot, table: Table) {
+        let before = std::mem::replace(self.place(slot), table).bytes();
+        let after = self.place(slot).bytes();
+        self.bytes = self.bytes + after - before;
     }
 
     fn place(&mut self, slot: Slot) -> &mut Table {
@@ -81,10 +94,13 @@ impl Tables {
             }
         };
         let table = self.place(*slot);
+        let before = table.bytes();
         let reply = table.execute::<C>(Stamp { clock: entry.clock, seed: entry.seed }, command);
+        let after = table.bytes();
         if table.is_empty() {
             *table = Table::new(); // without the memory that it had
         }
+        self.bytes = self.bytes + after - before;
         Some(reply)
     }
 
@@ -145,7 +161,7 @@ impl Tables {
     pub(crate) fn install(&mut self, image: &Image) {
         self.discard(&image.covered);
         let decode = |bytes: &Bytes| Table::decode(bytes).expect("it decoded when it came in");
-        image.tables.iter().for_each(|(slot, bytes)| *self.place(*slot) = decode(bytes));
+        image.tables.iter().for_each(|(slot, bytes)| self.put(*slot, decode(bytes)));
     }
 
     pub(crate) fn discard(&mut self, slots: &SlotSet) {
@@ -157,6 +173,7 @@ impl Tables {
         let mut child = self.take(slots);
         if C::breaks(Breach::SessionsNotMovedBySplit) {
             child.all.iter_mut().for_each(Table::take_sessions);
+            child.bytes = child.all.iter().map(Table::bytes).sum();
         }
         child
     }
@@ -175,9 +192,10 @@ impl Tables {
         let mut taken = Self::default();
         for (slot, table) in (self.first..).map(Slot).zip(&mut self.all) {
             if !table.is_empty() && slots.contains(slot) {
-                *taken.place(slot) = std::mem::take(table);
+                taken.put(slot, std::mem::take(table));
             }
         }
+        self.bytes -= taken.bytes;
         taken
     }
 }
@@ -198,6 +216,10 @@ mod tests {
         tables.iter().map(|(slot, _)| slot.0).collect()
     }
 
+    fn weighed(tables: &Tables) -> u64 {
+        tables.iter().map(|(_, table)| table.bytes()).sum()
+    }
+
     /// Where a key belongs is no matter to a table.
     #[test]
     fn slots_come_and_go_in_any_order() {
@@ -213,8 +235,13 @@ mod tests {
         tables.discard(&SlotSet::range(Slot(0), Slot(298)));
         let child = tables.fork::<Honest>(&SlotSet::range(Slot(301), Slot(6000)));
         assert_eq!((slots(&tables), slots(&child)), (vec![299, 16383], vec![301, 5000]));
+        assert_eq!((tables.bytes(), child.bytes()), (weighed(&tables), weighed(&child)));
         let image = child.image(&SlotSet::range(Slot(0), Slot(9000)), Index(1), usize::MAX);
         tables.install(&image);
         assert_eq!(slots(&tables), [301, 5000, 16383]);
+        tables.install(&image);
+        assert_eq!((tables.bytes(), tables.bytes() > 0), (weighed(&tables), true));
+        tables.discard(&SlotSet::range(Slot(0), Slot(16383)));
+        assert_eq!(tables.bytes(), 0);
     }
 }

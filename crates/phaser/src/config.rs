@@ -36,6 +36,8 @@ pub struct Config {
     pub window_entries: u64,
     /// Bytes of tables in one image (at least one slot).
     pub image_bytes: usize,
+    /// Images on their way to one candidate, or to its disk. More than one, so that neither the network nor the disk waits for the other.
+    pub images_in_flight: usize,
     /// Backfill, in bytes per second.
     pub fill_rate: u64,
     /// Applied entries between checkpoints.
@@ -61,6 +63,7 @@ impl Default for Config {
             frame_bytes: 1 << 20,
             window_entries: 1024,
             image_bytes: 64 << 10,
+            images_in_flight: 8,
             fill_rate: 64 << 20,
             checkpoint_every: 4096,
             keep_entries: 1024,
@@ -89,8 +92,8 @@ impl Config {
         if self.frame_entries == 0 || self.frame_bytes == 0 || self.window_entries == 0 {
             return Err("frame_entries, frame_bytes and window_entries must be above zero");
         }
-        if self.backlog == 0 || self.fill_rate == 0 {
-            return Err("backlog and fill_rate must be above zero");
+        if self.backlog == 0 || self.fill_rate == 0 || self.images_in_flight == 0 {
+            return Err("backlog, fill_rate and images_in_flight must be above zero");
         }
         Ok(())
     }

@@ -198,6 +198,16 @@ impl Disk {
         }
     }
 
+    /// These slots are no longer this bucket's. Should they come back, nothing that is under way now makes them safe.
+    pub(crate) fn disown(&mut self, slots: &SlotSet) {
+        let saves = self.saves.iter_mut().map(|(_, save)| save);
+        for save in saves.chain(self.storing.iter_mut().map(|(_, _, save)| save)) {
+            if let Save::Taken { slots: taken, .. } = save {
+                *taken = taken.difference(slots);
+            }
+        }
+    }
+
     pub(crate) fn is_saving(&self) -> bool {
         !self.storing.is_empty() || !self.saves.is_empty()
     }

@@ -98,7 +98,8 @@ impl Durable {
                 self.as_of.clear();
                 self.tables.clear();
             }
-            Record::Save(image) | Record::Take(image) => self.save(image),
+            Record::Save(image) => self.save_older(image),
+            Record::Take(image) => self.save(image),
             Record::Cut { base, clock, owned } => self.cut(*base, *clock, owned),
         }
     }
@@ -120,6 +121,20 @@ impl Durable {
                 self.tables.retain(|slot, _| !former.contains(*slot));
             }
         }
+    }
+
+    /// A checkpoint that was long under way: what was taken since is newer.
+    fn save_older(&mut self, image: &Image) {
+        let newer = self.as_of.where_value(|as_of| *as_of > image.as_of);
+        if newer.is_empty() {
+            return self.save(image);
+        }
+        self.save(&Image {
+            as_of: image.as_of,
+            covered: image.covered.difference(&newer),
+            replaced: image.replaced.difference(&newer),
+            tables: image.tables.iter().filter(|(slot, _)| !newer.contains(*slot)).cloned().collect(),
+        });
     }
 
     fn save(&mut self, image: &Image) {

@@ -1,19 +1,27 @@
 //! Backfill, the primary's side: tables slot by slot, while entries stream; throttled, resumable.
 
-use blueprint::{Breach, Conduct, Index, Instant, Member, SlotSet};
+use alloc::vec::Vec;
+
+use blueprint::{Breach, Conduct, Index, Instant, Member, NodeId, SlotSet};
 
 use crate::io::{Outbox, Output, View};
 use crate::message::Message;
 use crate::phaser::{Phaser, Role};
 
+/// An image of which nothing is heard for so many retries is sent again. A busy disk takes its time, and what comes twice makes it no
+/// faster.
+const FILL_PATIENCE: u32 = 10;
+/// At the least, if something throttles.
+const IMAGES_PER_SECOND: u64 = 8;
+
 impl<C: Conduct> Phaser<C> {
     pub(crate) fn on_fill_tick(&mut self, now: Instant, out: &mut Outbox) {
         let commit = self.new_beginning();
         let Role::Leading(leader) = &mut self.role else { return };
-        let patience = self.config.retry * 3;
+        let patience = self.config.retry * FILL_PATIENCE;
         for peer in &mut leader.peers {
-            if !peer.fill.in_flight.is_empty() && now.since(peer.fill.sent_at) > patience {
-                peer.fill.in_flight = SlotSet::empty();
+            if !peer.fill.in_flight.is_empty() && now.since(peer.fill.moved_at) > patience {
+                peer.fill.in_flight.clear();
             }
             if let Some(base) = peer.begin {
                 // Cut off meanwhile: it begins at a newer one. (To probe again would find the same, and be too late again.)
@@ -28,25 +36,66 @@ impl<C: Conduct> Phaser<C> {
         self.send_images(now, out);
     }
 
-    /// One image at a time per candidate, to whoever misses something and whose log is known to meet ours.
+    /// A throttle lets it go on now: ticks are too far apart for that.
+    pub(crate) fn on_fill_timeout(&mut self, now: Instant, out: &mut Outbox) {
+        let Role::Leading(leader) = &self.role else { return };
+        if leader.peers.iter().any(|peer| peer.fill.wake_at.is_some_and(|at| at <= now)) {
+            self.send_images(now, out);
+        }
+    }
+
+    /// What was owed at another rate counts no longer: after a very low one it could be hours.
+    pub(crate) fn on_throttle(&mut self, now: Instant, rates: Vec<(NodeId, u64)>, out: &mut Outbox) {
+        let before = core::mem::replace(&mut self.throttles, rates);
+        let rate_in = |rates: &[(NodeId, u64)], node| rates.iter().find(|(n, _)| *n == node).map(|(_, rate)| *rate);
+        if let Role::Leading(leader) = &mut self.role {
+            for peer in &mut leader.peers {
+                let node = peer.member.node;
+                if rate_in(&before, node) != rate_in(&self.throttles, node) {
+                    peer.fill.not_before = now;
+                }
+            }
+        }
+        self.send_images(now, out);
+    }
+
+    /// In bytes per second; none: it is not to be filled now.
+    fn fill_rate(&self, node: NodeId) -> Option<u64> {
+        let throttle = self.throttles.iter().find(|(n, _)| *n == node).map(|(_, rate)| *rate);
+        Some(self.config.fill_rate.min(throttle.unwrap_or(u64::MAX))).filter(|rate| *rate > 0)
+    }
+
+    /// A few images at a time, to whoever misses something and whose log is known to meet ours. One with each call: which slots it has
+    /// is known when it has left, and then comes the next.
     pub(crate) fn send_images(&mut self, now: Instant, out: &mut Outbox) {
         if self.given {
             return; // it has nothing any more that it could send
         }
         let (applied, bytes) = (self.applied, self.config.image_bytes);
         let Role::Leading(leader) = &self.role else { return };
+        let mut waits = Vec::new();
         for peer in &leader.peers {
-            let idle = peer.fill.in_flight.is_empty() && now >= peer.fill.not_before;
-            if peer.upto.is_none() || peer.begin.is_some() || peer.progress.missing.is_empty() || !idle {
+            let lacks = peer.upto.is_some() && peer.begin.is_none() && !peer.progress.missing.is_empty();
+            let has_room = peer.fill.in_flight.len() < self.config.images_in_flight;
+            let may = lacks && has_room && self.fill_rate(peer.member.node).is_some();
+            let unsent =
+                if may { peer.fill.unsent(&peer.progress.missing).intersection(&self.owned) } else { SlotSet::empty() };
+            let wait = !unsent.is_empty() && now < peer.fill.not_before;
+            waits.push(wait.then_some(peer.fill.not_before));
+            if unsent.is_empty() || wait || C::breaks(Breach::TailAloneForHalfFilled) {
                 continue;
             }
-            if C::breaks(Breach::TailAloneForHalfFilled) {
-                continue;
-            }
-            let (as_of, slots) = self.label(&peer.progress.missing.intersection(&self.owned), applied);
+            let (as_of, slots) = self.label(&unsent, applied);
+            // A throttle that is far below an image per second would otherwise come in jolts.
+            let rate = self.fill_rate(peer.member.node).unwrap_or(u64::MAX);
+            let bytes = usize::try_from(rate / IMAGES_PER_SECOND).unwrap_or(usize::MAX).clamp(1, bytes);
             if !slots.is_empty() {
                 out.push(Output::SendImage { to: peer.member, term: leader.term, as_of, slots, bytes });
             }
+        }
+        let Role::Leading(leader) = &mut self.role else { return };
+        for (peer, wake_at) in leader.peers.iter_mut().zip(waits) {
+            peer.fill.wake_at = wake_at;
         }
     }
 
@@ -65,14 +114,19 @@ impl<C: Conduct> Phaser<C> {
         (applied, wanted.clone())
     }
 
-    pub(crate) fn on_image_sent(&mut self, now: Instant, to: Member, slots: &SlotSet, bytes: usize) {
-        let rate = self.config.fill_rate;
+    pub(crate) fn on_image_sent(&mut self, now: Instant, to: Member, slots: SlotSet, bytes: usize, out: &mut Outbox) {
+        let rate = self.fill_rate(to.node).unwrap_or(self.config.fill_rate);
+        let slack = self.config.beacon;
         let Role::Leading(leader) = &mut self.role else { return };
-        if let Some(peer) = leader.peer(to) {
-            peer.fill.in_flight = peer.fill.in_flight.union(slots);
-            peer.fill.sent_at = now;
+        if let Some(peer) = leader.peer(to).filter(|_| !slots.is_empty()) {
+            peer.fill.in_flight.push(slots);
+            peer.fill.moved_at = now;
             let micros = (bytes as u64).saturating_mul(1_000_000) / rate;
-            peer.fill.not_before = now + core::time::Duration::from_micros(micros);
+            // From when it could have left, unless that is long ago: who is woken late, or waits for an answer, keeps its rate.
+            let due = peer.fill.not_before;
+            let from = if due + slack >= now { due.min(now) } else { now };
+            peer.fill.not_before = from + core::time::Duration::from_micros(micros);
+            self.send_images(now, out);
         }
     }
 

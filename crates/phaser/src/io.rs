@@ -92,6 +92,11 @@ pub enum Input {
     },
     /// The bucket is no more: stop, and answer whoever waits.
     Retire,
+    /// Those are not to be filled as fast as possible, but at so many bytes per second, or not at all (0). All that were named before
+    /// and are not here are free again.
+    Throttle {
+        rates: Vec<(NodeId, u64)>,
+    },
     /// An image left: these slots, this many bytes.
     ImageSent {
         to: Member,

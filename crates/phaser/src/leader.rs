@@ -105,7 +105,7 @@ impl Leader {
     }
 
     pub(crate) fn deadline(&self) -> Instant {
-        self.tick_at
+        self.peers.iter().filter_map(|peer| peer.fill.wake_at).fold(self.tick_at, Instant::min)
     }
 
     pub(crate) fn waits_for(&self) -> Option<&'static str> {
@@ -340,7 +340,7 @@ impl<C: Conduct> Phaser<C> {
             }
             Message::Differs { last, known, progress, sent, .. } => self.on_differs(from, last, known, progress, sent),
             Message::Filled { slots, progress, .. } => {
-                peer.fill.in_flight = peer.fill.in_flight.difference(&slots);
+                peer.fill.on_filled(&slots, now);
                 peer.progress = progress;
             }
             Message::Prepare { .. }
@@ -594,6 +594,10 @@ impl<C: Conduct> Phaser<C> {
         }
         self.tell_splits(out);
         self.tell_merges(out);
+        if self.applied < self.commit {
+            self.apply(now, out); // what it waits for may be there by now
+            self.after_apply(now, out);
+        }
         self.try_merge(now, out);
         self.on_fill_tick(now, out);
         self.on_hand_over_tick(now, out);

@@ -162,7 +162,9 @@ impl<C: Conduct> Phaser<C> {
         // What came in an image since, or was saved since, has it already.
         let newer = self.as_of.where_value(|as_of| *as_of >= index);
         let lacking = slots.difference(&newer);
-        if !lacking.is_empty() {
+        if lacking.is_empty() {
+            out.push(Output::Absorb { from: *from, slots: lacking, ahead: *ahead }); // nobody needs the frozen tables any more
+        } else {
             match self.meeting.take_if(|(bucket, _)| bucket == from) {
                 Some((_, Some(frozen))) if frozen.at == *freeze || C::breaks(Breach::AbsorbBeforeFreeze) => {
                     out.push(Output::Absorb { from: *from, slots: lacking.clone(), ahead: *ahead });
@@ -223,9 +225,9 @@ impl<C: Conduct> Phaser<C> {
         self.has_absorb_of(bucket)
     }
 
-    /// The Absorbs in this log.
+    /// The Absorbs in this log that are committed.
     pub fn absorbs(&self) -> impl Iterator<Item = (BucketId, Position)> {
-        self.log.iter().filter_map(|e| match e.payload {
+        self.log.iter().filter(|e| e.at.index <= self.commit).filter_map(|e| match e.payload {
             Payload::Absorb { from, .. } => Some((from, e.at)),
             Payload::Reign | Payload::Command { .. } | Payload::Split { .. } | Payload::Freeze { .. } => None,
         })
@@ -242,10 +244,11 @@ impl<C: Conduct> Phaser<C> {
         self.absorptions
     }
 
-    /// Where a candidate begins anew: at the commit index, but never after a Freeze, which it would not know of.
+    /// Where a candidate begins anew, with the slots that are here: at what is applied, but never after a Freeze, or after an Absorb that the
+    /// blueprint does not know of. It would not know of them either, and could one day lead.
     pub(crate) fn new_beginning(&self) -> Position {
-        let before = self.frozen.map(|at| at.index.prev());
-        let index = before.map_or(self.commit, |before| before.min(self.commit));
+        let untold = self.joined.iter().filter(|j| !j.told).map(|j| j.at);
+        let index = self.frozen.into_iter().chain(untold).map(|at| at.index.prev()).fold(self.applied, Index::min);
         self.log.position(index.max(self.log.base().index)).expect("it is in the log")
     }
 

@@ -1,5 +1,7 @@
 //! What a primary knows about one of the others, in this term.
 
+use alloc::vec::Vec;
+
 use blueprint::{Index, Instant, Member, Position, SlotSet};
 
 use crate::message::Progress;
@@ -41,11 +43,27 @@ pub(crate) enum Part {
 /// A backfill under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Fill {
-    /// Sent and not yet said to be safe.
-    pub(crate) in_flight: SlotSet,
+    /// Images that were sent, with those of their slots that are not yet said to be safe.
+    pub(crate) in_flight: Vec<SlotSet>,
     /// Not before then: the throttle.
     pub(crate) not_before: Instant,
-    pub(crate) sent_at: Instant,
+    /// Something waits for that moment.
+    pub(crate) wake_at: Option<Instant>,
+    /// When the last image left, or was said to be safe.
+    pub(crate) moved_at: Instant,
+}
+
+impl Fill {
+    /// Those of `missing` that are not under way.
+    pub(crate) fn unsent(&self, missing: &SlotSet) -> SlotSet {
+        self.in_flight.iter().fold(missing.clone(), |left, image| left.difference(image))
+    }
+
+    pub(crate) fn on_filled(&mut self, slots: &SlotSet, now: Instant) {
+        self.in_flight.iter_mut().for_each(|image| *image = image.difference(slots));
+        self.in_flight.retain(|image| !image.is_empty());
+        self.moved_at = now;
+    }
 }
 
 impl Peer {
@@ -93,7 +111,8 @@ impl Peer {
         (self.begin, self.refuted) = (Some(base), refuted);
         self.upto = None;
         self.next = base.index.next();
-        self.fill.in_flight = SlotSet::empty();
+        self.fill.in_flight.clear();
+        self.fill.wake_at = None;
     }
 
     pub(crate) fn is_whole(&self) -> bool {
@@ -109,8 +128,9 @@ impl Peer {
             &mut self.beaconed.0,
             &mut self.advanced,
             &mut self.fill.not_before,
-            &mut self.fill.sent_at,
+            &mut self.fill.moved_at,
         ]
         .into_iter()
+        .chain(&mut self.fill.wake_at)
     }
 }

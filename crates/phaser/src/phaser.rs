@@ -7,7 +7,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-use blueprint::{Breach, BucketId, Conduct, Index, Instant, Member, Position, Slot, SlotMap, SlotSet, Term};
+use blueprint::{Breach, BucketId, Conduct, Index, Instant, Member, NodeId, Position, Slot, SlotMap, SlotSet, Term};
 use bytes::Bytes;
 
 use crate::clock::DataClock;
@@ -69,6 +69,8 @@ pub struct Phaser<C> {
     pub(crate) clock: DataClock,
     pub(crate) known: Option<View>,
     pub(crate) role: Role,
+    /// Who is not to be filled as fast as possible, whoever leads.
+    pub(crate) throttles: Vec<(NodeId, u64)>,
     /// Requests that wait, oldest first.
     pub(crate) backlog: VecDeque<Waiting>,
     pub(crate) nonce: u64,
@@ -221,6 +223,7 @@ impl<C: Conduct> Phaser<C> {
             log,
             known: None,
             role: Role::Following,
+            throttles: Vec::new(),
             backlog: VecDeque::new(),
             nonce: 0,
             seed,
@@ -247,7 +250,8 @@ impl<C: Conduct> Phaser<C> {
             Input::Given => self.on_given(out),
             Input::Met { bucket, frozen } => self.on_met(now, bucket, frozen, out),
             Input::Retire => self.step_down(now, out),
-            Input::ImageSent { to, slots, bytes } => self.on_image_sent(now, to, &slots, bytes),
+            Input::Throttle { rates } => self.on_throttle(now, rates, out),
+            Input::ImageSent { to, slots, bytes } => self.on_image_sent(now, to, slots, bytes, out),
             Input::Written { upto } => self.on_written(now, upto, out),
             Input::Stored { id, tables } => self.disk.on_stored(id, tables, out),
             Input::Wall { micros } => self.clock.observe_wall(micros, now),
@@ -351,6 +355,7 @@ impl<C: Conduct> Phaser<C> {
         self.on_restarted_timeout(now, out);
         self.try_reign(now, out);
         self.on_tick_timeout(now, out);
+        self.on_fill_timeout(now, out);
     }
 
     pub fn me(&self) -> Member {
@@ -567,6 +572,7 @@ impl<C: Conduct> Phaser<C> {
         self.as_of.remove(slots);
         self.unsaved = self.unsaved.difference(slots);
         self.dirty.remove(slots);
+        self.disk.disown(slots);
     }
 
     pub(crate) fn start_over(&mut self, base: Position, clock: u64, owned: SlotSet, out: &mut Outbox) {
@@ -616,8 +622,9 @@ impl<C: Conduct> Phaser<C> {
     fn on_saved(&mut self, save: Save) {
         match save {
             Save::Checkpoint(as_of) => {
-                // What was absorbed since may be missing here.
-                self.as_of.set(&self.owned.intersection(&self.as_of.keys()), as_of);
+                // What was absorbed since may be missing here, or have come with a newer image.
+                let older = self.as_of.where_value(|before| *before <= as_of);
+                self.as_of.set(&self.owned.intersection(&older), as_of);
                 self.cut(as_of);
             }
             Save::Taken { slots, .. } if slots.is_empty() => {}

@@ -48,9 +48,13 @@ impl<C: Conduct> Phaser<C> {
         entry: &Entry,
         out: &mut Outbox,
     ) {
+        // Tables that are newer than the Split are not what it gives away: they came back since, by an Absorb that follows in the log.
+        let newer = self.as_of.where_value(|as_of| *as_of >= entry.at.index).intersection(&slots);
         // A replica that came later never held these slots: of that no child can be made.
-        let whole = self.is_whole() && slots.is_subset(&self.owned);
+        let whole = self.is_whole() && slots.is_subset(&self.owned) && newer.is_empty();
         let slots_gone = slots.clone();
+        self.owned = self.owned.difference(&slots);
+        let slots = slots.difference(&newer);
         self.disown(&slots);
         let registered = self.known.as_ref().is_some_and(|view| view.children.iter().any(|(known, _)| *known == child));
         let forked = C::breaks(Breach::ParentErasedBeforeFork);

@@ -33,6 +33,8 @@ pub(crate) struct Sketch {
     pub(crate) zones: Vec<String>,
     /// The first id that is not issued yet.
     free: BucketId,
+    /// See [`Facts::least`].
+    least: u64,
 }
 
 /// A node.
@@ -107,7 +109,9 @@ impl Sketch {
             zone: zones.binary_search(&node.zone).expect("the zone of every node is there"),
             state: match node.state {
                 NodeState::Departed => SiteState::Departed,
-                NodeState::Present if blueprint.drains(node.id) => SiteState::Draining,
+                NodeState::Present if blueprint.drains(node.id) || facts.leaving.contains(&node.id) => {
+                    SiteState::Draining
+                }
                 NodeState::Present => SiteState::Open,
             },
             free: facts.free.get(&node.id).copied(),
@@ -120,6 +124,7 @@ impl Sketch {
             merges: Vec::new(),
             zones,
             free: blueprint.next_bucket,
+            least: facts.least,
         };
         let busy = busy(blueprint);
         for bucket in blueprint.buckets.values() {
@@ -231,9 +236,10 @@ impl Sketch {
 
     /// How much each bucket counts: by bytes, as far as they are known.
     pub(crate) fn weights(&self) -> Vec<i64> {
-        let known: Vec<u64> = self.buckets.iter().filter_map(|piece| piece.bytes).collect();
+        let size = |piece: &Piece| piece.bytes.map(|bytes| bytes.max(self.least));
+        let known: Vec<u64> = self.buckets.iter().filter_map(size).collect();
         let total: u128 = known.iter().map(|bytes| u128::from(*bytes)).sum();
-        let weight = |piece: &Piece| match piece.bytes {
+        let weight = |piece: &Piece| match size(piece) {
             Some(bytes) if total > 0 => {
                 let weight = u128::from(bytes) * known.len() as u128 * UNIT as u128 / total;
                 i64::try_from(weight).expect("a bucket weighs no more than all of them").max(LIGHTEST)

@@ -1,6 +1,6 @@
 //! What is asked for, and what is known.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 use blueprint::{BucketId, KeyspaceId, NodeId, SlotSet};
 
@@ -43,6 +43,10 @@ pub struct Facts {
     pub bytes: BTreeMap<BucketId, u64>,
     /// What the node can still take in. One that is not here has room for everything.
     pub free: BTreeMap<NodeId, u64>,
+    /// Their processes are about to end: they are given nothing, and shall lead nothing.
+    pub leaving: BTreeSet<NodeId>,
+    /// A bucket that is smaller counts as one of this size when copies are spread.
+    pub least: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -35,6 +35,8 @@ pub struct NodeRow {
     pub bytes: u64,
     /// It is about to end: nobody gives it another part.
     pub leaving: bool,
+    /// Bytes that its disk can still take, if it knows.
+    pub free: Option<u64>,
 }
 
 /// A node about one replica of its own.
@@ -46,6 +48,8 @@ pub struct BucketRow {
     pub applied: Index,
     pub last: Position,
     pub missing: u32,
+    /// About what its tables take.
+    pub bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -117,6 +121,7 @@ impl From<&Holding> for BucketRow {
             applied: holding.applied,
             last: holding.last,
             missing: holding.missing,
+            bytes: holding.bytes,
         }
     }
 }

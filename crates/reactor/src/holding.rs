@@ -25,6 +25,8 @@ pub struct Holding {
     pub last: Position,
     /// How many of its slots are not here yet: it is whole when there are none.
     pub missing: u32,
+    /// About what its tables take.
+    pub bytes: u64,
     /// When the primary of its term last said a word to it.
     pub heard: Instant,
     /// Splits in its log of which somebody must still hear, applied or not.
@@ -141,6 +143,7 @@ impl Holding {
             commit: Index(0),
             last: Position::default(),
             missing,
+            bytes: 0,
             heard: now,
             splits: Vec::new(),
             owed_to: None,

@@ -60,7 +60,8 @@ pub(crate) fn proposal(command: &Command) -> String {
         | Command::ApplyOperation { .. }
         | Command::PauseOperation { .. }
         | Command::ResumeOperation { .. }
-        | Command::CancelOperation { .. } => format!("{command:?}"),
+        | Command::CancelOperation { .. }
+        | Command::ThrottleOperation { .. } => format!("{command:?}"),
     }
 }
 

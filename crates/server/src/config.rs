@@ -80,6 +80,10 @@ impl Default for Config {
 /// Coordinators look around at least so often.
 const LONGEST_ROUND: Duration = Duration::from_millis(250);
 
+/// Tables of a copy that travel together: no more than a lane encodes in a millisecond or so, while its clients wait. Those in flight
+/// for the copies that an operation makes at once fit on a link.
+const IMAGE_BYTES: usize = 256 << 10;
+
 /// It looks at every bucket.
 const SHORTEST_UPKEEP: Duration = Duration::from_millis(200);
 
@@ -114,6 +118,9 @@ impl Config {
             stall: (2 * lease).max(millis(1)),
             // Whoever was killed or stood still comes back as a laggard, as a rule, and is not slow at all.
             seat_delay: lease / 2,
+            image_bytes: IMAGE_BYTES,
+            // Operations have throttles of their own; and one image at a time for each copy leaves room for everybody else.
+            fill_rate: u64::MAX,
             ..phaser::Config::default()
         };
         // Each round wakes every node a few times, also when nothing happens.

@@ -27,8 +27,9 @@ use crate::wire::{self, End, Frame, Hello, LONGEST_FRAME, LONGEST_GREETING, MAGI
 /// What may wait for a peer that reads slowly: several seconds of a busy link. One frame more than this always fits, for a single
 /// value may be larger.
 const MOST_WAITING: usize = 32 << 20;
-/// The same for images, which are sent again if they are lost.
-const MOST_IMAGES: usize = 8 << 20;
+/// The same for images, which are sent again if they are lost, a second later: so there is room for all that may be in flight for the
+/// copies that an operation makes at once, two megabytes for each.
+const MOST_IMAGES: usize = 24 << 20;
 /// A peer that does not take what it was sent for so long, or does not even say that it is there, is gone: the link is dialled again.
 const SILENCE: Duration = Duration::from_secs(2);
 const DIAL_PATIENCE: Duration = Duration::from_secs(3);

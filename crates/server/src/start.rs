@@ -76,6 +76,10 @@ pub enum ServeError {
     System(#[from] io::Error),
 }
 
+/// How often the room on the disk is looked at, and in which steps it is told.
+const DISK_PERIOD: Duration = Duration::from_secs(5);
+const DISK_STEP: u64 = 64 << 20;
+
 /// Runs a node until somebody stops it. `say` is told what a person may want to see meanwhile.
 pub fn serve(config: Config, say: impl Fn(String) + 'static) -> Result<(), ServeError> {
     let machines = config.machines().map_err(ServeError::Config)?;
@@ -175,6 +179,7 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
     let driver = desk::Driver::start(me, desk, round, Rc::clone(&wires), meta.clone(), post.clone());
     let _first = desk_driver.set(Rc::clone(&driver));
 
+    spawn_local(look_at_disk(data.path.clone(), Rc::clone(&driver)));
     spawn_local(stay_known(config.clone(), data.identity.name.clone(), me, meta.clone()));
     spawn_local(http::serve(
         http,
@@ -387,6 +392,20 @@ async fn ask_seeds(wires: &Wires, me: NodeId, ours: u128, addresses: &[String]) 
         sleep(Duration::from_millis(20)).await;
     }
     Ok(Found::Seeds(found))
+}
+
+/// Whoever plans asks how much more this node can hold. A disk fills slowly, and looking at it may take a while.
+async fn look_at_disk(path: std::path::PathBuf, driver: Rc<desk::Driver>) {
+    loop {
+        let looked_at = path.clone();
+        let found = tokio::task::spawn_blocking(move || rustix::fs::statvfs(&looked_at)).await;
+        if let Ok(Ok(disk)) = found {
+            // In steps: whatever changes is told to every node.
+            let free = disk.f_bavail.saturating_mul(disk.f_frsize) / DISK_STEP * DISK_STEP;
+            driver.step(node::Input::Disk { free });
+        }
+        sleep(DISK_PERIOD).await;
+    }
 }
 
 /// A node that was started with another address or zone says so.

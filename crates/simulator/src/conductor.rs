@@ -112,6 +112,10 @@ impl<C: Conduct> World<C> {
         for id in self.meta.blueprint.operations.values().filter(paused).map(|o| o.id).collect::<Vec<_>>() {
             self.propose(Proposal::ResumeOperation { id });
         }
+        let throttled = |o: &&Operation| o.throttle.is_some() && !o.is_over();
+        for id in self.meta.blueprint.operations.values().filter(throttled).map(|o| o.id).collect::<Vec<_>>() {
+            self.propose(Proposal::ThrottleOperation { id, rate: None });
+        }
     }
 
     fn spare_node(&mut self, government: &Government) -> Option<NodeId> {
@@ -187,6 +191,10 @@ impl<C: Conduct> World<C> {
         let Some((id, state)) = self.conductor.rng.pick(&running).cloned() else { return };
         let command = match state {
             OperationState::Paused => Proposal::ResumeOperation { id },
+            _ if self.conductor.rng.percent(25) => {
+                let rate = *self.conductor.rng.pick(&[Some(500), Some(50_000), None]).expect("not empty");
+                Proposal::ThrottleOperation { id, rate }
+            }
             _ if self.conductor.rng.percent(50) => Proposal::PauseOperation { id },
             _ => Proposal::CancelOperation { id, why: "another plan".into() },
         };
@@ -412,6 +420,7 @@ impl<C: Conduct> World<C> {
             Proposal::StartOperation { .. } => self.tally.note("operations started"),
             Proposal::CancelOperation { .. } => self.tally.note("operations cancelled"),
             Proposal::PauseOperation { .. } => self.tally.note("operations paused"),
+            Proposal::ThrottleOperation { rate: Some(_), .. } => self.tally.note("operations throttled"),
             _ => {}
         }
     }

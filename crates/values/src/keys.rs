@@ -20,7 +20,14 @@ pub(crate) struct Keys {
     held: Shelf,
     /// (expires, key) of exactly those in `held` that expire. Not encoded: follows from `held`.
     expiries: BTreeSet<(u64, Bytes)>,
+    /// The sum of what all in `held` weigh. Not encoded: follows from `held`.
+    bytes: u64,
 }
+
+/// What an encoding takes for a key besides the key and its value, about: their lengths, the kind of value, whether it expires.
+const PER_KEY: u64 = 5;
+/// And for an item of a list: its length.
+const PER_ITEM: u64 = 2;
 
 /// What a read sees.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +93,16 @@ impl Keys {
         self.held.get(&Name::of(key))
     }
 
+    /// About as many bytes as their encoding takes. Known at any time, because every change adds and takes away what it changes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What was there weighed `before`, and weighs `after` now.
+    fn weigh(&mut self, before: u64, after: u64) {
+        self.bytes = (self.bytes + after).checked_sub(before).expect("whatever is there was weighed when it came");
+    }
+
     /// For [`crate::Table::touch`].
     pub(crate) fn shelf(&self) -> &Shelf {
         &self.held
@@ -103,12 +120,19 @@ impl Keys {
         }
     }
 
-    pub(crate) fn text_mut(&mut self, key: &Bytes) -> Result<Option<&mut Bytes>, Reply> {
-        match self.held.get_mut(&Name::of(key)).map(|held| &mut held.value) {
-            None => Ok(None),
-            Some(Value::Text(text)) => Ok(Some(text)),
-            Some(Value::List(_)) => Err(errors::wrong_type()),
-        }
+    /// Changes a text that is there, where it lies.
+    pub(crate) fn change_text<T>(
+        &mut self,
+        key: &Bytes,
+        change: impl FnOnce(&mut Bytes) -> Result<T, Reply>,
+    ) -> Result<Option<T>, Reply> {
+        let Some(held) = self.held.get_mut(&Name::of(key)) else { return Ok(None) };
+        let Value::Text(text) = &mut held.value else { return Err(errors::wrong_type()) };
+        let before = text.len() as u64;
+        let result = change(text);
+        let after = text.len() as u64;
+        self.weigh(before, after);
+        result.map(Some)
     }
 
     pub(crate) fn list(&self, key: &Bytes) -> Result<Option<&VecDeque<Bytes>>, Reply> {
@@ -127,8 +151,11 @@ impl Keys {
     ) -> Result<Option<T>, Reply> {
         let Some(held) = self.held.get_mut(&Name::of(key)) else { return Ok(None) };
         let Value::List(items) = &mut held.value else { return Err(errors::wrong_type()) };
+        let before = weight_of_items(items);
         let result = change(items);
-        if items.is_empty() {
+        let (after, is_empty) = (weight_of_items(items), items.is_empty());
+        self.weigh(before, after);
+        if is_empty {
             self.remove(key);
         }
         Ok(Some(result))
@@ -138,12 +165,17 @@ impl Keys {
     pub(crate) fn set(&mut self, key: &Bytes, value: Value, expiry: Expiry) {
         let expires = expiry.to_option();
         let name = Name::of(key);
+        let after = value.weight();
         if let Some(held) = self.held.get_mut(&name) {
+            let before = held.value.weight();
             held.value = value;
-            if expiry != Expiry::Kept && held.expires != expires {
+            let other_expiry = expiry != Expiry::Kept && held.expires != expires;
+            self.weigh(before, after);
+            if other_expiry {
                 self.set_expiry(key, expires);
             }
         } else {
+            self.weigh(0, key.len() as u64 + PER_KEY + after);
             self.expiries.extend(expires.map(|expires| (expires, own(key))));
             self.held.insert(name.kept(), Held { value, expires });
         }
@@ -172,6 +204,7 @@ impl Keys {
 
     pub(crate) fn remove(&mut self, key: &Bytes) -> Option<Held> {
         let held = self.held.remove(&Name::of(key))?;
+        self.weigh(key.len() as u64 + PER_KEY + held.value.weight(), 0);
         if let Some(expires) = held.expires {
             assert!(self.expiries.remove(&(expires, key.clone())), "every expiry is in the index");
         }
@@ -247,6 +280,14 @@ impl Value {
         }
     }
 
+    /// About what its encoding takes; never a look at more than a few items.
+    fn weight(&self) -> u64 {
+        match self {
+            Value::Text(text) => text.len() as u64,
+            Value::List(items) => weight_of_items(items),
+        }
+    }
+
     /// In the memory of a value that is as long, if nobody else sees that.
     fn overwrite(&mut self, text: &[u8]) -> bool {
         let Value::Text(old) = self else { return false };
@@ -272,6 +313,15 @@ impl Value {
             Value::List(items) => !items.is_empty(),
         }
     }
+}
+
+/// As if all were like the first, the one in the middle and the last: a list may be long, and is weighed with each change. What it
+/// weighed before is what it weighed when it was changed last, so sums stay sums whatever the guess is worth.
+fn weight_of_items(items: &VecDeque<Bytes>) -> u64 {
+    let count = items.len();
+    let some = [items.front(), items.get(count / 2), items.back()].into_iter().flatten();
+    let bytes: u64 = some.map(|item| item.len() as u64 + PER_ITEM).sum();
+    bytes * count as u64 / 3
 }
 
 impl Expiry {
@@ -395,7 +445,9 @@ impl<'de> Deserialize<'de> for Keys {
         }
         let expiring = |(name, held): &(Name, Held)| Some((held.expires?, Bytes::copy_from_slice(&name.key)));
         let expiries = held.iter().filter_map(expiring).collect();
-        Ok(Keys { held: held.into_iter().collect(), expiries })
+        let weight = |(name, held): &(Name, Held)| name.key.len() as u64 + PER_KEY + held.value.weight();
+        let bytes = held.iter().map(weight).sum();
+        Ok(Keys { held: held.into_iter().collect(), expiries, bytes })
     }
 }
 
@@ -421,6 +473,24 @@ mod tests {
         keys.set_text(&key, Bytes::from_static(b"ten"), Expiry::At(7));
         keys.set_copy(&key, &Bytes::from_static(b"one"));
         assert!(keys.get(&key).is_some_and(|held| held.expires().is_none()) && !keys.some_expired(u64::MAX));
+    }
+
+    /// The weight of lists is a guess, and yet nothing is left of it when they are gone.
+    #[test]
+    fn what_goes_takes_its_weight_along() {
+        let (mut keys, a, b) = (Keys::default(), Bytes::from_static(b"a"), Bytes::from_static(b"b"));
+        keys.set(&a, Value::List([Bytes::from(vec![0; 100])].into()), Expiry::Never);
+        for length in [1, 1000, 3, 0, 70] {
+            let pushed = keys.change_list(&a, |items| items.push_back(Bytes::from(vec![0; length])));
+            assert_eq!(pushed, Ok(Some(())));
+        }
+        keys.set_copy(&b, &Bytes::from(vec![0; 50]));
+        assert!(keys.bytes() > 100, "{}", keys.bytes());
+        assert_eq!(keys.change_list(&a, VecDeque::clear), Ok(Some(())));
+        assert_eq!(keys.bytes(), 1 + 50 + PER_KEY);
+        keys.set(&b, Value::Text(Bytes::new()), Expiry::At(9));
+        assert!(keys.reap(9, &b));
+        assert_eq!(keys.bytes(), 0);
     }
 
     #[test]

@@ -27,7 +27,13 @@ const FORGOTTEN_AT_ONCE: usize = 2;
 pub(crate) struct Sessions {
     /// By (expires, id): the next to expire comes first.
     connections: BTreeMap<(u64, u64), Session>,
+    /// About what the answers take, encoded. Not encoded itself: see [`Sessions::weigh`].
+    #[serde(skip)]
+    bytes: u64,
 }
+
+/// What an answer takes besides its text, about: its number, its kind, its length.
+const PER_ANSWER: u64 = 6;
 
 /// Holds: at least one answer, at most `REMEMBERED`, none below `lowest`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,17 +66,32 @@ impl Sessions {
 
     pub(crate) fn remember(&mut self, connection: Connection, number: u64, reply: Reply) {
         let session = self.connections.entry((connection.expires, connection.id)).or_default();
-        session.answers.insert(number, reply);
-        if session.answers.len() > REMEMBERED {
-            let (smallest, _) = session.answers.pop_first().expect("more than one is held");
-            session.lowest = smallest + 1; // cannot overflow: larger numbers are held
+        self.bytes += weight(&reply);
+        if let Some(before) = session.answers.insert(number, reply) {
+            self.bytes -= weight(&before);
         }
+        if session.answers.len() > REMEMBERED {
+            let (smallest, oldest) = session.answers.pop_first().expect("more than one is held");
+            session.lowest = smallest + 1; // cannot overflow: larger numbers are held
+            self.bytes -= weight(&oldest);
+        }
+    }
+
+    /// About as many bytes as their encoding takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// For what was decoded.
+    pub(crate) fn weighed(mut self) -> Self {
+        self.bytes = self.connections.values().map(Session::weight).sum();
+        self
     }
 
     pub(crate) fn forget_expired(&mut self, clock: u64) {
         for _ in 0..FORGOTTEN_AT_ONCE {
             match self.connections.first_entry() {
-                Some(first) if first.key().0 <= clock => drop(first.remove()),
+                Some(first) if first.key().0 <= clock => self.bytes -= first.remove().weight(),
                 _ => return,
             }
         }
@@ -83,6 +104,27 @@ impl Sessions {
                 && session.answers.first_key_value().is_some_and(|(&number, _)| number >= session.lowest)
         })
     }
+}
+
+impl Session {
+    fn weight(&self) -> u64 {
+        self.answers.values().map(weight).sum()
+    }
+}
+
+/// Without a look into arrays: a write that answers a large one is rare.
+fn weight(reply: &Reply) -> u64 {
+    let text = match reply {
+        Reply::Value(text)
+        | Reply::Error(text)
+        | Reply::Simple(text)
+        | Reply::Verbatim(text)
+        | Reply::BigNumber(text) => text.len(),
+        Reply::Array(items) | Reply::Set(items) | Reply::Push(items) => 8 * items.len(),
+        Reply::Map(pairs) => 16 * pairs.len(),
+        Reply::Ok | Reply::Nil | Reply::Number(_) | Reply::NilArray | Reply::Double(_) | Reply::Boolean(_) => 0,
+    };
+    text as u64 + PER_ANSWER
 }
 
 #[cfg(test)]

@@ -70,6 +70,12 @@ impl Table {
         self.keys.len()
     }
 
+    /// About as many bytes as its encoding takes, without encoding it.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.keys.bytes() + self.sessions.bytes()
+    }
+
     /// Executes a committed entry. Reads are tolerated, and then see what a write at this position would see.
     ///
     /// # Panics
@@ -142,7 +148,7 @@ impl Table {
             postcard::take_from_bytes(bytes).map_err(|_| Malformed)?;
         let ahead = if rest.is_empty() { 0 } else { decode_all(rest)? };
         let sound = sessions.is_sound() && (rest.is_empty() || ahead != 0);
-        if sound { Ok(Table { keys, sessions, ahead }) } else { Err(Malformed) }
+        if sound { Ok(Table { keys, sessions: sessions.weighed(), ahead }) } else { Err(Malformed) }
     }
 
     /// Equal tables have equal fingerprints, on every member and in every build.

@@ -129,17 +129,18 @@ fn relieve(b: &Blueprint, x: u16) -> Command {
 
 fn operation(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
     let id = pick(b.operations.keys().copied(), x).unwrap_or(OperationId(u64::from(x % 5)));
-    match z % 16 {
+    match z % 18 {
         0..4 => {
             let from_step = b.operations.get(&id).map_or(0, |o| o.at) + u32::from(y.is_multiple_of(9));
             Command::AdvanceOperation { id, from_step }
         }
         5..7 => Command::PauseOperation { id },
-        4 | 7..9 => {
+        4 | 7..9 | 17 => {
             let paused = b.operations.values().filter(|o| o.state == OperationState::Paused);
             Command::ResumeOperation { id: pick(paused, x).map_or(id, |o| o.id) }
         }
         9 => Command::CancelOperation { id, why: "it was decided otherwise".into() },
+        16 => Command::ThrottleOperation { id, rate: (!y.is_multiple_of(3)).then_some(u64::from(y % 5)) },
         10 | 13 => {
             let planned = b.operations.values().filter(|o| o.state == OperationState::Planned);
             Command::ApplyOperation { id: pick(planned, x).map_or(id, |o| o.id) }
@@ -336,7 +337,7 @@ fn histories_reach_every_corner() {
     use proptest::test_runner::TestRunner;
 
     let mut runner = TestRunner::deterministic();
-    let (mut commands, mut changes) = ([0u32; 22], [0u32; 9]);
+    let (mut commands, mut changes) = ([0u32; 23], [0u32; 9]);
     let (mut heirs, mut retired, mut refused) = (0, 0, 0);
     for _ in 0..400 {
         let mut b = history(&[]).pop().unwrap();
@@ -356,7 +357,7 @@ fn histories_reach_every_corner() {
     assert!(heirs > 200 && retired > 200 && refused > 200, "{heirs} {retired} {refused}");
 }
 
-fn count(command: &Command, commands: &mut [u32; 22], changes: &mut [u32; 9]) {
+fn count(command: &Command, commands: &mut [u32; 23], changes: &mut [u32; 9]) {
     let which = match command {
         Command::AddNode { .. } => 0,
         Command::Depart { .. } => 1,
@@ -379,6 +380,7 @@ fn count(command: &Command, commands: &mut [u32; 22], changes: &mut [u32; 9]) {
         Command::Merge { .. } => 21,
         Command::Mark { .. } => 18,
         Command::SetReplicas { .. } => 19,
+        Command::ThrottleOperation { .. } => 22,
         Command::Succeed { change, .. } => {
             changes[match change {
                 Change::Enlist { .. } => 0,

@@ -4,6 +4,7 @@ mod histories;
 mod intent;
 mod merges;
 mod operations;
+mod past;
 mod reports;
 
 use alloc::format;

@@ -433,3 +433,70 @@ fn relief_is_bucket_by_bucket() {
     assert_eq!(town.refuse(&Command::Relieve { parts: vec![dead; 1025] }), Refusal::TooManyParts(1025));
     town.accept(&add_node(5, "e"));
 }
+
+fn throttle(id: u64, rate: Option<u64>) -> Command {
+    Command::ThrottleOperation { id: OperationId(id), rate }
+}
+
+#[test]
+fn a_throttle_is_kept_and_refused() {
+    let mut town = Town::of_one_bucket();
+    let o1 = OperationId(1);
+    assert_eq!(town.refuse(&throttle(1, Some(5))), Refusal::UnknownOperation(o1));
+    town.accept(&plan(1, vec![enlist(3), seated(3)]));
+    town.accept(&throttle(1, Some(1000)));
+    town.repeat(&throttle(1, Some(1000)));
+    assert_eq!(town.refuse(&throttle(1, Some(0))), Refusal::BadThrottle(o1));
+    town.accept(&apply(1));
+    assert_eq!(town.blueprint.operations[&o1].throttle, Some(1000), "what was said of a plan holds when it is applied");
+    town.accept(&throttle(1, None));
+    town.accept(&throttle(1, Some(7)));
+    town.accept(&cancel(1));
+    assert_eq!(town.refuse(&throttle(1, None)), Refusal::OperationOver(o1));
+}
+
+/// Whoever fills finds its share in the blueprint: of those that the operation enlisted and that are candidates now.
+#[test]
+fn a_throttle_is_shared_by_the_candidates_of_the_operation() {
+    let mut town = Town::of(6);
+    town.accept(&create("k", 2, &[&[1, 2], &[2, 3], &[3, 4]]));
+    let on = |bucket, node| Step::Enlist { bucket: BucketId(bucket), node: NodeId(node) };
+    let await_on = |bucket, node| Step::AwaitSeated { bucket: BucketId(bucket), node: NodeId(node) };
+    let change = |town: &mut Town, bucket, change| {
+        let replaces = town.blueprint.government(BucketId(bucket)).unwrap().term;
+        town.accept(&Command::Succeed { bucket: BucketId(bucket), replaces, change });
+    };
+    let throttles = |town: &Town| -> Vec<(u64, u64, u64)> {
+        let found = town.blueprint.throttles();
+        let each = |(bucket, rates): (&BucketId, &Vec<(NodeId, u64)>)| {
+            rates.iter().map(|(node, rate)| (bucket.0, node.0, *rate)).collect::<Vec<_>>()
+        };
+        found.iter().flat_map(each).collect()
+    };
+    town.accept(&start(1, vec![on(1, 5), on(2, 5), await_on(1, 5), await_on(2, 5)]));
+    change(&mut town, 1, Change::Enlist { node: NodeId(5) });
+    town.accept(&advance(1, 0));
+    // Recovery needs no operation, and no throttle of one holds for it.
+    change(&mut town, 1, Change::Enlist { node: NodeId(6) });
+    change(&mut town, 3, Change::Enlist { node: NodeId(6) });
+    assert_eq!(throttles(&town), []);
+    town.accept(&throttle(1, Some(1001)));
+    assert_eq!(throttles(&town), [(1, 5, 1001)], "the second is not enlisted yet");
+    change(&mut town, 2, Change::Enlist { node: NodeId(5) });
+    assert_eq!(throttles(&town), [(1, 5, 500), (2, 5, 500)], "before anybody says that the step is true");
+    assert_eq!(town.blueprint.enlisted_by(BucketId(2), NodeId(5)).map(|o| o.id), Some(OperationId(1)));
+    assert!(town.blueprint.enlisted_by(BucketId(1), NodeId(6)).is_none());
+    town.accept(&Command::PauseOperation { id: OperationId(1) });
+    assert_eq!(throttles(&town), [(1, 5, 0), (2, 5, 0)]);
+    town.accept(&Command::ResumeOperation { id: OperationId(1) });
+    let government = town.blueprint.government(B1).unwrap();
+    let seat = Change::Seat { candidate: government.named(NodeId(5)).unwrap(), by: government.primary };
+    change(&mut town, 1, seat);
+    assert_eq!(throttles(&town), [(2, 5, 1001)], "who is seated needs no share");
+    town.accept(&throttle(1, Some(1)));
+    let secondary = town.blueprint.government(B1).unwrap().named(NodeId(2)).unwrap();
+    change(&mut town, 1, Change::Dismiss { secondary, fate: Fate::Stalled });
+    assert_eq!(throttles(&town), [(2, 5, 1)], "nor who is a candidate for another reason");
+    town.accept(&cancel(1));
+    assert_eq!(throttles(&town), []);
+}

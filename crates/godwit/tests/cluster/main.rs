@@ -15,6 +15,7 @@ mod namespaces;
 mod newcomers;
 mod operations;
 mod pipelines;
+mod progress;
 mod settings;
 mod starting;
 mod voters;

@@ -24,6 +24,7 @@
 //! | `view n1 n2`, `view all` | they see the blueprint as it is now |
 //! | `told n1` | its oldest question is answered |
 //! | `handover n1 to n2`, `split n1 b2 2-3` | what operations ask of a primary |
+//! | `throttle n1 n3=20 [n4=0]` | how many bytes per second n1 is to fill them with; whoever is not named is free |
 //! | `wall n1 1h` | n1's wall clock stands so far ahead of its monotonic one |
 //! | `show clocks` | entries with their clock, from here on |
 //! | `state [n1 …]`, `tables [n1 …]` | what can be seen from outside |
@@ -125,6 +126,15 @@ impl World {
                 self.feed(actor(who)?, [Input::Split { child: bucket_id(child)?, slots: slot_set(slots)? }]);
                 Ok(())
             }
+            ("throttle", [who, rates @ ..]) => {
+                let rate = |word: &&str| {
+                    let (node, rate) = word.split_once('=').ok_or("n3=20")?;
+                    Ok((node_id(node)?, rate.parse().map_err(|_| "bytes per second")?))
+                };
+                let rates = rates.iter().map(rate).collect::<Result<Vec<_>, String>>()?;
+                self.feed(actor(who)?, [Input::Throttle { rates }]);
+                Ok(())
+            }
             ("wall", [who, ahead]) => self.set_wall(node_id(who)?, duration(ahead)?),
             ("show", ["clocks"]) => {
                 self.shows_clocks = true;
@@ -166,6 +176,7 @@ impl World {
             "frame_bytes" => config.frame_bytes = number()? as usize,
             "window_entries" => config.window_entries = number()?,
             "image_bytes" => config.image_bytes = number()? as usize,
+            "images_in_flight" => config.images_in_flight = number()? as usize,
             "fill_rate" => config.fill_rate = number()?,
             "checkpoint_every" => config.checkpoint_every = number()?,
             "keep_entries" => config.keep_entries = number()?,

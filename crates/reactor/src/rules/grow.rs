@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use blueprint::{Conduct, Government, Member, NodeId};
+use blueprint::{Conduct, Government, Member, NodeId, OperationState};
 
 use super::reign::unacknowledged;
 use crate::case::Case;
@@ -149,7 +149,14 @@ fn silent<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
 
 fn missing<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
     let lacks = || candidates(case).filter_map(|(m, peer)| Some((m.node, peer?.missing)).filter(|(_, n)| *n > 0));
-    let words = lacks().map(|(node, slots)| format!("{node} to take {slots} more slots"));
+    let paused = |node| {
+        let operation = case.id.and_then(|bucket| case.situation.blueprint.enlisted_by(bucket, node));
+        operation.filter(|operation| operation.state == OperationState::Paused)
+    };
+    let words = lacks().map(|(node, slots)| match paused(node) {
+        Some(operation) => format!("{node} to take {slots} more slots, and {} to be resumed", operation.id),
+        None => format!("{node} to take {slots} more slots"),
+    });
     Unmet::on_nodes(lacks().map(|(node, _)| node), |_| list(words))
 }
 

@@ -98,7 +98,17 @@ fn is_lost<C: Conduct>(case: &Case<'_, C>) -> bool {
     // A replica that a newer blueprint named is not lost because this one does not know of it.
     let newer = case.holding.is_some_and(|h| h.member.incarnation.0 > case.situation.blueprint.epoch.0);
     let begins = may_begin_empty(case) || may_begin_as_candidate(case);
-    governed && case.named.is_some() && !newer && !begins && !case.holds_what_it_is_named_for()
+    let has_it = case.holds_what_it_is_named_for() && !is_starved(case);
+    governed && case.named.is_some() && !newer && !begins && !has_it
+}
+
+/// It is to absorb a bucket that is no more, and of which there is nothing here: a member can neither go on nor say that it is whole.
+fn is_starved<C: Conduct>(case: &Case<'_, C>) -> bool {
+    let Some(other) = case.holding.and_then(|h| h.awaits) else { return false };
+    let situation = case.situation;
+    let counts = |m: Member| case.government.is_some_and(|g| g.is_member(m) || g.heirs.contains(&m));
+    let beside = situation.replicas.get(&other).is_some_and(|h| h.frozen) || situation.aside.contains_key(&other);
+    case.named.is_some_and(counts) && situation.blueprint.government(other).is_none() && !beside
 }
 
 fn fork_comes<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {

@@ -6,6 +6,7 @@
 //! keyspace replicas=3 n1,n2 …     one bucket per row, its primary first; min=…
 //! meta enlist b1 n4               also drop, seat, dismiss, handover, usurp, renew, disown, min; dismiss and usurp take a fate
 //! meta depart n3                  also return, mark n3 drains, remove k1, split b1 at t1#5
+//! meta operate b1 n4              an operation is to enlist and seat it; `meta pause o1`, `meta resume o1`
 //! learn n1 n2                     the newest blueprint reaches them; `all` for everyone
 //! react n1 n2                     what they would do, and what they wait for
 //! carry n1 n2                     the same, and it is done
@@ -29,7 +30,7 @@ use std::time::Duration;
 
 use blueprint::{
     BucketId, Change, Command, Durability, Epoch, Fate, Incarnation, Index, Instant, Intent, KeyspaceId, Kind, Member,
-    NodeId, Position, Term,
+    NodeId, OperationId, Position, Step, Term,
 };
 use reactor::{Growth, HandOver, Holding, Leading, Parting, Peer, Role};
 
@@ -168,6 +169,13 @@ impl World {
                 };
                 Command::Mark { node: NodeId(number(node, "n")?), intent }
             }
+            ["operate", bucket, node] => {
+                let (bucket, node) = (BucketId(number(bucket, "b")?), NodeId(number(node, "n")?));
+                let steps = vec![Step::Enlist { bucket, node }, Step::AwaitSeated { bucket, node }];
+                Command::StartOperation { id: self.blueprint.next_operation, by: "ada: another copy".into(), steps }
+            }
+            ["pause", id] => Command::PauseOperation { id: OperationId(number(id, "o")?) },
+            ["resume", id] => Command::ResumeOperation { id: OperationId(number(id, "o")?) },
             ["reserve"] => Command::ReserveBucket { parent: BucketId(1) },
             ["split", parent, "at", at] => {
                 let parent = BucketId(number(parent, "b")?);

@@ -1,7 +1,10 @@
 //! HTTP: for programs and for the command line.
 
 mod connections;
+mod facts;
+mod history;
 mod operations;
+mod rate;
 mod wish;
 
 use std::collections::BTreeMap;
@@ -23,6 +26,7 @@ use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
 pub(crate) use self::connections::Limits;
+pub use self::history::PastView;
 pub use self::operations::{OperationView, PlanView, StepView};
 pub use self::wish::KINDS;
 use crate::clock;
@@ -153,7 +157,9 @@ pub(crate) async fn serve(listener: TcpListener, office: Office) {
         .route("/v1/why", get(why))
         .route("/v1/keyspaces", post(create_keyspace))
         .route("/v1/operations", get(operations::list).post(operations::plan))
+        .route("/v1/operations/{id}", get(operations::one))
         .route("/v1/operations/{id}/{act}", post(operations::act))
+        .route("/v1/history", get(history::history))
         .route("/v1/openapi.json", get(openapi))
         .route("/metrics", get(metrics))
         .route("/healthz", get(|| async { "ok\n" }))
@@ -356,10 +362,18 @@ async fn openapi() -> Json<Value> {
                 "wish": { "type": "string", "example": "replace-node node-2 node-6" }, "by": { "type": "string" },
                 "at_once": { "type": "integer", "default": 4 } } } } } },
             "responses": { "200": { "description": "The plan, and the id to apply it by." }, "400": { "description": "Not understood." }, "409": { "description": "Refused: why." } } } });
-    let act = json!({ "post": { "summary": "Applies what was planned; pauses, resumes or cancels what is under way.",
+    let one = json!({ "get": { "summary": "One of them: how far it is, in steps and bytes, and what it waits for.",
+        "parameters": [{ "name": "id", "in": "path", "required": true, "schema": { "type": "string" } }],
+        "responses": { "200": { "description": "The operation." }, "404": { "description": "There is none of that name, or not any more." } } } });
+    let act = json!({ "post": { "summary": "Applies what was planned; pauses, resumes, throttles or cancels what is under way.",
         "parameters": [{ "name": "id", "in": "path", "required": true, "schema": { "type": "string" } },
-            { "name": "act", "in": "path", "required": true, "schema": { "type": "string", "enum": ["apply", "pause", "resume", "cancel"] } }],
+            { "name": "act", "in": "path", "required": true, "schema": { "type": "string", "enum": ["apply", "pause", "resume", "throttle", "cancel"] } }],
+        "requestBody": { "required": false, "content": { "application/json": { "schema": { "type": "object", "properties": {
+            "why": { "type": "string", "description": "of a cancel" }, "rate": { "type": "string", "description": "of a throttle: 20MB/s, or off" } } } } } },
         "responses": { "200": { "description": "So it is, from this epoch on." }, "409": { "description": "Refused: why. A plan that does not fit any more is made anew, and shown." } } } });
+    let history = json!({ "get": { "summary": "What became of the cluster: operations, nodes, keyspaces; the oldest first.",
+        "parameters": [{ "name": "last", "in": "query", "required": false, "schema": { "type": "integer" } }],
+        "responses": json_answer("A list of what happened.") } });
     Json(json!({
         "openapi": "3.0.3",
         "info": { "title": "Godwit", "version": env!("CARGO_PKG_VERSION") },
@@ -370,7 +384,9 @@ async fn openapi() -> Json<Value> {
             "/v1/why": why,
             "/v1/keyspaces": create,
             "/v1/operations": operations,
+            "/v1/operations/{id}": one,
             "/v1/operations/{id}/{act}": act,
+            "/v1/history": history,
             "/metrics": text("For Prometheus."),
             "/healthz": text("The process runs."),
             "/readyz": text("All that this node is to lead it serves."),

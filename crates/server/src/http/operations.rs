@@ -11,13 +11,14 @@ use blueprint::{
     Blueprint, BucketId, Command, Epoch, Intent, NodeId, Operation, OperationId, OperationState, Refusal, Step,
 };
 use meta::{Meta, ProposeError};
-use planner::{Facts, Limits, Objection, Plan};
+use planner::{Limits, Objection, Plan};
 use reactor::coordinator::Subject;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
-use super::{Office, unavailable, wish};
+use super::facts::Known;
+use super::{Office, rate, unavailable, wish};
 use crate::names::named;
 
 /// All of them share network and disks with the clients, and with recovery, which does not count them.
@@ -38,6 +39,12 @@ pub struct OperationView {
     pub why: String,
     /// Steps that came true.
     pub done: usize,
+    /// Of the copies that it makes: bytes that are there, and bytes that it takes, as far as that is known. Copies that are there whole
+    /// count whole.
+    pub bytes: u64,
+    pub total_bytes: u64,
+    /// Bytes per second that its copies take at most, all together.
+    pub throttle: Option<u64>,
     pub steps: Vec<StepView>,
     /// What coordinators say that the present step waits for.
     pub waits: Vec<String>,
@@ -50,6 +57,11 @@ pub struct StepView {
     pub what: String,
     /// How much of its copy a node has that is to be seated, from 0 to 1.
     pub filled: Option<f64>,
+    /// The same in bytes, and in how many.
+    pub bytes: Option<u64>,
+    pub total_bytes: Option<u64>,
+    /// How many members its bucket has now.
+    pub copies: usize,
 }
 
 /// A dry run.
@@ -83,6 +95,9 @@ pub(super) struct Asked {
 pub(super) struct Reason {
     #[serde(default)]
     why: String,
+    /// Of a throttle.
+    #[serde(default)]
+    rate: String,
 }
 
 /// Why not.
@@ -144,10 +159,14 @@ impl Office {
             })?;
             let blueprint = &state.blueprint;
             let wish = wish::parse(&words, blueprint).map_err(|why| Refused::new(StatusCode::BAD_REQUEST, why))?;
+            let facts = self.post.ask_desk(|driver| Known::of(driver, &driver.desk.borrow()).facts()).await;
+            let facts = facts.ok_or_else(|| {
+                Refused::new(StatusCode::SERVICE_UNAVAILABLE, "this node is starting or stopping: ask again")
+            })?;
             // A large cluster takes it a while, and this thread has other things to do.
             let planned = {
                 let blueprint = std::sync::Arc::clone(blueprint);
-                spawn_blocking(move || planner::plan(&blueprint, &Facts::default(), limits, &wish)).await
+                spawn_blocking(move || planner::plan(&blueprint, &facts, limits, &wish)).await
             };
             let plan = planned
                 .expect("the planner does not panic")
@@ -173,11 +192,8 @@ impl Office {
         Err(Refused::conflict("the blueprint changes all the time: ask again"))
     }
 
-    async fn act(&self, id: &str, act: &str, why: String) -> Result<Epoch, Refused> {
-        let number = id.strip_prefix('o').unwrap_or(id).parse().map(OperationId);
-        let id = number.map_err(|_| {
-            Refused::new(StatusCode::BAD_REQUEST, format!("'{id}' is no operation: they are called o1, o2, …"))
-        })?;
+    async fn act(&self, id: &str, act: &str, Reason { why, rate }: Reason) -> Result<Epoch, Refused> {
+        let id = number_of(id)?;
         let command = match act {
             "apply" => Command::ApplyOperation { id },
             "pause" => Command::PauseOperation { id },
@@ -186,7 +202,11 @@ impl Office {
                 let why = if why.is_empty() { "somebody asked for it".into() } else { why };
                 Command::CancelOperation { id, why }
             }
-            _ => return Err(Refused::new(StatusCode::NOT_FOUND, "apply, pause, resume or cancel")),
+            "throttle" => {
+                let rate = rate::parse(&rate).map_err(|why| Refused::new(StatusCode::BAD_REQUEST, why))?;
+                Command::ThrottleOperation { id, rate }
+            }
+            _ => return Err(Refused::new(StatusCode::NOT_FOUND, "apply, pause, resume, throttle or cancel")),
         };
         match self.meta.propose(command).await {
             Ok(applied) => {
@@ -204,8 +224,8 @@ impl Office {
 
     /// The blueprint has moved on since it was planned: what was asked for is planned anew, and shown rather than done.
     async fn plan_again(&self, id: OperationId, why: &str) -> Refused {
-        let known = self.views().await.unwrap_or_default();
-        let planned = known.into_iter().find(|view| view.id == id.to_string() && view.state == "planned");
+        let known = self.views(Some(id)).await.unwrap_or_default();
+        let planned = known.into_iter().find(|view| view.state == "planned");
         let Some(planned) = planned else { return Refused::conflict(why) };
         let (words, limits) = without_limits(&planned.asked);
         match self.plan(&planned.by, words, limits).await {
@@ -219,10 +239,11 @@ impl Office {
         }
     }
 
-    /// What each operation waits for, as the coordinator of this node sees it; and how much of their copies nodes have.
-    async fn views(&self) -> Option<Vec<OperationView>> {
+    /// What each operation, or only that one, waits for, as the coordinator of this node sees it; and how much of their copies nodes
+    /// have.
+    async fn views(&self, only: Option<OperationId>) -> Option<Vec<OperationView>> {
         self.post
-            .ask_desk(|driver| {
+            .ask_desk(move |driver| {
                 let desk = driver.desk.borrow();
                 let blueprint = desk.blueprint();
                 let mut waits: BTreeMap<OperationId, Vec<String>> = BTreeMap::new();
@@ -234,20 +255,13 @@ impl Office {
                         waits.entry(id).or_default().push(named(&wait.to_string(), blueprint));
                     }
                 }
-                let own: BTreeMap<BucketId, u32> = desk.rows().map(|(bucket, row)| (bucket, row.missing)).collect();
-                let filled = |node: NodeId, bucket: BucketId| {
-                    let missing = match node == driver.me {
-                        true => own.get(&bucket).copied(),
-                        false => desk.directory().row(node, bucket).map(|row| row.missing),
-                    };
-                    let slots = blueprint.buckets.get(&bucket)?.slots.len();
-                    Some(1.0 - f64::from(missing?) / f64::from(slots.max(1)))
-                };
+                let known = Known::of(driver, &desk);
+                let wanted = |operation: &&Operation| only.is_none_or(|only| operation.id == only);
                 let view = |operation: &Operation| {
                     let waits = waits.remove(&operation.id).unwrap_or_default();
-                    operation_view(operation, blueprint, waits, &filled)
+                    operation_view(operation, &known, waits)
                 };
-                blueprint.operations.values().map(view).collect()
+                blueprint.operations.values().filter(wanted).map(view).collect()
             })
             .await
     }
@@ -267,12 +281,14 @@ fn view(plan: &Plan, blueprint: &Blueprint, id: Option<OperationId>, steps: usiz
     }
 }
 
-fn operation_view(
-    operation: &Operation,
-    blueprint: &Blueprint,
-    waits: Vec<String>,
-    filled: &dyn Fn(NodeId, BucketId) -> Option<f64>,
-) -> OperationView {
+fn number_of(id: &str) -> Result<OperationId, Refused> {
+    id.strip_prefix('o').unwrap_or(id).parse().map(OperationId).map_err(|_| {
+        Refused::new(StatusCode::BAD_REQUEST, format!("'{id}' is no operation: they are called o1, o2, …"))
+    })
+}
+
+fn operation_view(operation: &Operation, known: &Known<'_>, waits: Vec<String>) -> OperationView {
+    let blueprint = known.blueprint;
     let (state, why) = match &operation.state {
         OperationState::Planned => ("planned", String::new()),
         OperationState::Running => ("running", String::new()),
@@ -284,7 +300,6 @@ fn operation_view(
     let (by, asked) = operation.started_by.split_once(": ").unwrap_or(("", &operation.started_by));
     let name = |node: &NodeId| blueprint.nodes.get(node).map_or_else(|| node.to_string(), |node| node.name.clone());
     let step = |(at, step): (usize, &Step)| {
-        let is_begun = at >= operation.at as usize && operation.is_under_way();
         let (what, node) = match step {
             Step::Enlist { node, .. } => (format!("enlist {}", name(node)), None),
             Step::AwaitSeated { node, .. } => (format!("seat {}", name(node)), Some(*node)),
@@ -300,10 +315,20 @@ fn operation_view(
             Step::RemoveKeyspace { keyspace } => (named(&format!("remove {keyspace}"), blueprint), None),
             Step::AwaitErased { keyspace } => (named(&format!("erase {keyspace}"), blueprint), None),
         };
+        let is_true = at < operation.at as usize;
         let bucket = step.bucket();
-        let filled = node.filter(|_| is_begun).zip(bucket).and_then(|(node, bucket)| filled(node, bucket));
-        StepView { bucket: bucket.map(|bucket| bucket.to_string()).unwrap_or_default(), what, filled }
+        let copy = node.zip(bucket).and_then(|(node, bucket)| copy_of(known, node, bucket, is_true));
+        let government = bucket.and_then(|bucket| blueprint.government(bucket));
+        StepView {
+            bucket: bucket.map(|bucket| bucket.to_string()).unwrap_or_default(),
+            what,
+            filled: copy.filter(|_| !is_true && operation.is_under_way()).map(|copy| copy.filled),
+            bytes: copy.map(|copy| copy.bytes),
+            total_bytes: copy.map(|copy| copy.total),
+            copies: government.map_or(0, blueprint::Government::size),
+        }
     };
+    let steps: Vec<StepView> = operation.steps.iter().enumerate().map(step).collect();
     OperationView {
         id: operation.id.to_string(),
         by: by.to_owned(),
@@ -311,7 +336,10 @@ fn operation_view(
         state: state.to_owned(),
         why,
         done: operation.at as usize,
-        steps: operation.steps.iter().enumerate().map(step).collect(),
+        bytes: steps.iter().filter_map(|step| step.bytes).sum(),
+        total_bytes: steps.iter().filter_map(|step| step.total_bytes).sum(),
+        throttle: operation.throttle,
+        steps,
         waits,
     }
 }
@@ -324,8 +352,47 @@ fn intent_words(intent: Intent) -> &'static str {
     }
 }
 
+/// How much of a copy is there.
+#[derive(Clone, Copy)]
+struct Copied {
+    filled: f64,
+    bytes: u64,
+    total: u64,
+}
+
+/// None if the bucket is not there yet, or not any more.
+fn copy_of(known: &Known<'_>, node: NodeId, bucket: BucketId, is_true: bool) -> Option<Copied> {
+    let found = known.blueprint.buckets.get(&bucket)?;
+    let (slots, total) = (f64::from(found.slots.len().max(1)), known.bytes(found).unwrap_or(0));
+    let is_named = found.government().is_some_and(|government| government.named(node).is_some());
+    let row = known.row(node, bucket).filter(|_| is_named);
+    let whole = is_true || row.is_some_and(|row| row.missing == 0);
+    let filled = row.map_or(0.0, |row| 1.0 - f64::from(row.missing) / slots);
+    // What it has and what it takes are told at different moments.
+    let bytes = if whole { total } else { row.map_or(0, |row| row.bytes.min(total)) };
+    Some(Copied { filled: if whole { 1.0 } else { filled }, bytes, total })
+}
+
 pub(super) async fn list(State(office): State<Office>) -> Response {
-    office.views().await.map_or_else(unavailable, |views| Json(views).into_response())
+    office.views(None).await.map_or_else(unavailable, |views| Json(views).into_response())
+}
+
+pub(super) async fn one(State(office): State<Office>, Path(id): Path<String>) -> Response {
+    let number = match number_of(&id) {
+        Ok(number) => number,
+        Err(refused) => return refused.into_response(),
+    };
+    let Some(found) = office.views(Some(number)).await else { return unavailable() };
+    match found.into_iter().next() {
+        Some(view) => Json(view).into_response(),
+        None => {
+            let why = format!(
+                "there is no operation {number}: it was never planned, or is long over. 'godwit operations' lists them, 'godwit history' \
+                 says what became of those before"
+            );
+            Refused::new(StatusCode::NOT_FOUND, why).into_response()
+        }
+    }
 }
 
 pub(super) async fn plan(State(office): State<Office>, Json(asked): Json<Asked>) -> Response {
@@ -340,8 +407,8 @@ pub(super) async fn act(
     Path((id, act)): Path<(String, String)>,
     reason: Option<Json<Reason>>,
 ) -> Response {
-    let why = reason.map(|Json(reason)| reason.why).unwrap_or_default();
-    let acted = office.act(&id, &act, why).await;
+    let reason = reason.map(|Json(reason)| reason).unwrap_or_default();
+    let acted = office.act(&id, &act, reason).await;
     acted.map(|epoch| Json(json!({ "epoch": epoch.0 }))).into_response()
 }
 

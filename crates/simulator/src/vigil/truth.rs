@@ -212,6 +212,7 @@ fn asleep<C>(host: &Host<C>) -> Sighting {
         applied: d.log.base().index,
         last: d.log.last(),
         missing: 0,
+        bytes: 0,
     };
     Sighting {
         node: NodeRow { echoed: settled.epochs.values().copied().min().unwrap_or_default(), ..NodeRow::default() },

@@ -240,14 +240,16 @@ fn decrby(keys: &mut Keys, _: Stamp, words: &[Bytes]) -> Outcome {
 
 /// An absent key counts as 0.
 fn add(keys: &mut Keys, key: &Bytes, by: i64) -> Outcome {
-    let text = keys.text_mut(key)?;
-    let old = text.as_deref().map_or(Some(0), |text| parse_number(text)).ok_or_else(errors::not_a_number)?;
-    let new = old.checked_add(by).ok_or_else(errors::overflow)?;
-    let digits = Decimal::new(new).to_bytes();
-    match text {
-        Some(text) => *text = digits,
-        None => keys.set_text(key, digits, Expiry::Never),
-    }
+    let added = keys.change_text(key, |text| {
+        let old = parse_number(text).ok_or_else(errors::not_a_number)?;
+        let new = old.checked_add(by).ok_or_else(errors::overflow)?;
+        *text = Decimal::new(new).to_bytes();
+        Ok(new)
+    })?;
+    let new = added.unwrap_or_else(|| {
+        keys.set_text(key, Decimal::new(by).to_bytes(), Expiry::Never);
+        by
+    });
     Ok(Reply::Number(new))
 }
 
@@ -287,8 +289,7 @@ fn setrange(keys: &mut Keys, _: Stamp, words: &[Bytes]) -> Outcome {
 
 /// Changes a value where it lies, unless somebody else still has it, and answers how long it is now. An absent one counts as empty.
 fn change(keys: &mut Keys, key: &Bytes, change: impl FnOnce(&mut BytesMut)) -> Outcome {
-    let place = keys.text_mut(key)?;
-    let old = place.map(std::mem::take).unwrap_or_default();
+    let old = keys.change_text(key, |text| Ok(std::mem::take(text)))?.unwrap_or_default();
     let mut text = old.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
     change(&mut text);
     let length = text.len();

@@ -142,6 +142,25 @@ fn a_repeat_is_answered_and_not_executed() {
     assert_eq!(say(&mut table, 1000, "series 1-1000 5 incr k"), errors::expired_connection());
 }
 
+/// Plans and progress go by it: what a table says that it weighs is about what travels, and an empty one weighs nothing.
+#[test]
+fn a_table_weighs_about_as_much_as_its_encoding() {
+    let mut table = Table::new();
+    for number in 0..500 {
+        let value = "v".repeat(number % 300);
+        say(&mut table, 0, &format!("set key:{number} {value}x"));
+        say(&mut table, 0, &format!("rpush list:{} some-{number} item", number % 7));
+        say(&mut table, 0, &format!("series 1-1000 {number} append text {number}"));
+    }
+    let (weight, encoded) = (table.bytes() as f64, table.encode().len() as f64);
+    assert!((0.9..1.1).contains(&(weight / encoded)), "{weight} {encoded}");
+    for number in 0..500 {
+        say(&mut table, 0, &format!("del key:{number} list:{} text", number % 7));
+    }
+    say(&mut table, 1000, "get nothing");
+    assert_eq!((table.is_empty(), table.bytes()), (true, 0));
+}
+
 /// What members send each other and keep: not to be changed by accident.
 #[test]
 fn the_encoding_is_pinned() {
