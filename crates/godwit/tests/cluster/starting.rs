@@ -102,3 +102,28 @@ fn a_node_that_runs_and_lets_nobody_in_hands_over() {
         assert_eq!(client.ask(&["GET", &format!("key:{key}")]), Some(Reply::text("v")));
     }
 }
+
+/// A node without a vote is restarted, and the only one that it was told of does not lead the meta group: it finds the one that does by
+/// the blueprint that it is sent.
+#[test]
+fn a_restarted_node_finds_a_leader_that_it_was_not_told_of() {
+    let mut cluster = Cluster::start("elsewhere", &Shape { nodes: 4, ..Shape::default() });
+    let meta = |cluster: &Cluster| cluster.status().map(|status| status.meta);
+    let voters = || meta(&cluster).map(|meta| meta.voters).filter(|voters| voters.len() == 3);
+    let voters = until("there are three voters", voters, || cluster.describe());
+    assert!(voters.contains(&"node-1".to_owned()), "the first one has a vote: {voters:?}");
+    cluster.kill(1);
+    let elsewhere = || {
+        let status = cluster.nodes.iter().filter(|node| node.number != 1).find_map(|node| node.status())?;
+        status.meta.leader.filter(|leader| leader != "node-1")
+    };
+    until("another one leads the meta group", elsewhere, || cluster.describe());
+    cluster.start_node(1);
+    cluster.until_well();
+    let voteless =
+        cluster.nodes.iter().find(|node| !voters.contains(&node.name())).expect("four nodes, three voters").number;
+    cluster.kill(voteless);
+    cluster.start_node(voteless);
+    cluster.until_up(voteless);
+    cluster.until_well();
+}
