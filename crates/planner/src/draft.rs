@@ -24,6 +24,8 @@ pub fn plan(blueprint: &Blueprint, facts: &Facts, limits: Limits, wish: &Wish) -
         Wish::SwapPrimary { bucket, node } => draft.swap_primary(*bucket, *node),
         Wish::MoveReplica { bucket, from, to } => draft.move_replica(*bucket, *from, *to),
         Wish::MigrateSlots { keyspace, slots, to } => draft.migrate_slots(*keyspace, slots, *to),
+        Wish::MigrateEach { keyspace, moves } => draft.migrate_each(*keyspace, moves),
+        Wish::TakeLead { node, keyspace } => draft.take_lead(*node, *keyspace),
         Wish::SplitBucket { bucket, slots } => draft.split_bucket(*bucket, slots.as_ref()),
         Wish::DoubleBuckets { keyspace } => draft.double_buckets(*keyspace),
         Wish::SetReplicas { keyspace, replicas } => draft.set_replicas(*keyspace, *replicas),

@@ -80,6 +80,8 @@ pub enum Objection {
     // Slots
     #[error("no slots were named. Name some, like 0-1000")]
     NoSlots,
+    #[error("slots {slots} were named twice: they can go to one node only. Name each of them once")]
+    SlotsTwice { slots: SlotSet },
     #[error("slots {slots} are not in {bucket}: it cannot part with them. Look at what it has")]
     SlotsNotCovered { bucket: BucketId, slots: SlotSet },
     #[error("{bucket} would be left without slots: that is no split. Leave it at least one, or move it as a whole")]
@@ -172,6 +174,7 @@ impl Objection {
             | Self::TooFewNodes { .. }
             | Self::UnknownBucket(_)
             | Self::NoSlots
+            | Self::SlotsTwice { .. }
             | Self::SlotsNotCovered { .. }
             | Self::AllSlots { .. }
             | Self::OneSlot { .. } => None,

@@ -176,10 +176,9 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
     let _first = desk_driver.set(Rc::clone(&driver));
 
     spawn_local(stay_known(config.clone(), data.identity.name.clone(), me, meta.clone()));
-    spawn_local(http::serve(
-        http,
-        http::Office::new(post.clone(), meta.clone(), Arc::clone(&house), Arc::clone(&journal)),
-    ));
+    let office = http::Office::new(post.clone(), meta.clone(), Arc::clone(&house), Arc::clone(&journal));
+    let _first = driver.office.set(office.clone());
+    spawn_local(http::serve(http, office));
     let mut doors = Vec::new();
     let haste = tokio::select! {
         haste = &mut stopped => haste,

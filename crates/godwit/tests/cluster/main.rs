@@ -11,6 +11,7 @@ mod faults;
 mod full_disk;
 mod garbage;
 mod keyspaces;
+mod migrations;
 mod namespaces;
 mod newcomers;
 mod operations;

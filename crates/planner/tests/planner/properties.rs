@@ -114,7 +114,7 @@ fn any_wish(world: &World, dice: &mut Dice) -> Wish {
         let (one, other) = (dice.roll(16384) as u16, dice.roll(16384) as u16);
         slots(one.min(other), one.max(other))
     };
-    match dice.roll(12) {
+    match dice.roll(14) {
         0 => Wish::AddNode { node: node(dice) },
         1 => Wish::Rebalance { keyspace: None },
         2 => Wish::Rebalance { keyspace: Some(K1) },
@@ -126,6 +126,12 @@ fn any_wish(world: &World, dice: &mut Dice) -> Wish {
         8 => Wish::MigrateSlots { keyspace: K1, slots: range(dice), to: node(dice) },
         9 => Wish::SplitBucket { bucket: bucket(dice), slots: (dice.roll(2) == 0).then(|| range(dice)) },
         10 => Wish::DoubleBuckets { keyspace: K1 },
+        11 => Wish::TakeLead { node: node(dice), keyspace: K1 },
+        12 => {
+            let (all, edge) = (range(dice), slots(0, dice.roll(16384) as u16));
+            let moves = vec![(all.intersection(&edge), node(dice)), (all.difference(&edge), node(dice))];
+            Wish::MigrateEach { keyspace: K1, moves }
+        }
         _ => Wish::SetReplicas { keyspace: K1, replicas: dice.roll(6) as u8 },
     }
 }
@@ -158,6 +164,20 @@ fn assert_fulfilled(before: &World, after: &World, wish: &Wish, plan: &Plan) {
             for slot in slots.iter() {
                 let bucket = after.blueprint.bucket_of(*keyspace, slot).unwrap();
                 assert_eq!(bucket.government().unwrap().primary.node, *to);
+            }
+        }
+        Wish::MigrateEach { keyspace, moves } => {
+            for (slot, to) in moves.iter().flat_map(|(slots, to)| slots.iter().map(move |slot| (slot, to))) {
+                let bucket = after.blueprint.bucket_of(*keyspace, slot).unwrap();
+                assert_eq!(bucket.government().unwrap().primary.node, *to);
+            }
+        }
+        Wish::TakeLead { node, keyspace } => {
+            assert_eq!(plan.summary.copies, 0);
+            for bucket in before.blueprint.buckets_of(*keyspace) {
+                if before.members(bucket.id).contains(node) {
+                    assert_eq!(after.government(bucket.id).primary.node, *node);
+                }
             }
         }
         Wish::SplitBucket { .. } => assert_eq!(after.blueprint.buckets.len(), before.blueprint.buckets.len() + 1),

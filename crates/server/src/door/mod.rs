@@ -8,6 +8,7 @@ mod cluster;
 mod connection;
 mod info;
 mod keyspace;
+mod migrations;
 mod order;
 mod requests;
 mod server;

@@ -1,6 +1,7 @@
 //! HTTP: for programs and for the command line.
 
 mod connections;
+mod migrations;
 mod operations;
 mod wish;
 
@@ -23,6 +24,7 @@ use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
 pub(crate) use self::connections::Limits;
+pub(crate) use self::migrations::{Migration, Move, Phase, ranges};
 pub use self::operations::{OperationView, PlanView, StepView};
 pub use self::wish::KINDS;
 use crate::clock;

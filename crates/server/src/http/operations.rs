@@ -83,9 +83,9 @@ pub(super) struct Reason {
 }
 
 /// Why not.
-struct Refused {
+pub(super) struct Refused {
     code: StatusCode,
-    text: String,
+    pub(super) text: String,
 }
 
 impl Refused {
@@ -120,7 +120,7 @@ fn objections(all: &[Objection]) -> String {
 }
 
 impl Office {
-    async fn plan(&self, by: &str, words: &str, limits: Limits) -> Result<PlanView, Refused> {
+    pub(super) async fn plan(&self, by: &str, words: &str, limits: Limits) -> Result<PlanView, Refused> {
         let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
         for _ in 0..ATTEMPTS {
             let state = self.meta.read().await.map_err(|error| {
@@ -157,7 +157,7 @@ impl Office {
         Err(Refused::conflict("the blueprint changes all the time: ask again"))
     }
 
-    async fn act(&self, id: &str, act: &str, why: String) -> Result<Epoch, Refused> {
+    pub(super) async fn act(&self, id: &str, act: &str, why: String) -> Result<Epoch, Refused> {
         let number = id.strip_prefix('o').unwrap_or(id).parse().map(OperationId);
         let id = number.map_err(|_| {
             Refused::new(StatusCode::BAD_REQUEST, format!("'{id}' is no operation: they are called o1, o2, …"))
@@ -203,7 +203,7 @@ impl Office {
     }
 
     /// What each operation waits for, as the coordinator of this node sees it; and how much of their copies nodes have.
-    async fn views(&self) -> Option<Vec<OperationView>> {
+    pub(super) async fn views(&self) -> Option<Vec<OperationView>> {
         self.post
             .ask_desk(|driver| {
                 let desk = driver.desk.borrow();

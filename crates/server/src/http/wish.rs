@@ -12,6 +12,7 @@ pub const KINDS: &[(&str, &str)] = &[
     ("swap-primary BUCKET NODE", "NODE, which has a copy, leads"),
     ("move-replica BUCKET FROM TO", "TO takes the part that FROM has"),
     ("migrate-slots SLOTS NODE [KEYSPACE]", "NODE leads these slots, such as 0-1000,5000; they are split off first"),
+    ("take-lead NODE [KEYSPACE]", "NODE leads all that it has a copy of"),
     ("split-bucket BUCKET [SLOTS]", "a new bucket gets these slots, or else the upper half"),
     ("double-buckets [KEYSPACE]", "each bucket is split in half"),
     ("rebalance [KEYSPACE]", "everyone holds and leads as much as everyone else"),
@@ -34,6 +35,14 @@ pub(super) fn parse(text: &str, blueprint: &Blueprint) -> Result<Wish, String> {
         ["migrate-slots", ranges, to, name] => {
             Wish::MigrateSlots { keyspace: keyspace(name)?, slots: slots(ranges)?, to: node(to)? }
         }
+        // More slots with another node, and so on, and in the end the keyspace.
+        ["migrate-slots", ref pairs @ .., name] if pairs.len() >= 4 && pairs.len().is_multiple_of(2) => {
+            let one = |pair: &[&str]| Ok::<_, String>((slots(pair[0])?, node(pair[1])?));
+            let moves = pairs.chunks(2).map(one).collect::<Result<_, _>>()?;
+            Wish::MigrateEach { keyspace: keyspace(name)?, moves }
+        }
+        ["take-lead", name] => Wish::TakeLead { node: node(name)?, keyspace: keyspace("default")? },
+        ["take-lead", name, of] => Wish::TakeLead { node: node(name)?, keyspace: keyspace(of)? },
         ["split-bucket", id] => Wish::SplitBucket { bucket: bucket(id)?, slots: None },
         ["split-bucket", id, ranges] => Wish::SplitBucket { bucket: bucket(id)?, slots: Some(slots(ranges)?) },
         ["double-buckets"] => Wish::DoubleBuckets { keyspace: keyspace("default")? },
@@ -82,7 +91,7 @@ fn bucket(id: &str) -> Result<BucketId, String> {
         .map_err(|_| format!("'{id}' is no bucket: they are called b1, b2, … ('godwit status --buckets')"))
 }
 
-fn slots(text: &str) -> Result<SlotSet, String> {
+pub(super) fn slots(text: &str) -> Result<SlotSet, String> {
     let wrong = || format!("'{text}' are no slots: from 0 to {}, such as 0-1000,5000", Slot::COUNT - 1);
     let mut all = SlotSet::new();
     for range in text.split(',') {
