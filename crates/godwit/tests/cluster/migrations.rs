@@ -166,3 +166,103 @@ fn a_replica_that_is_asked_to_takes_the_lead() {
         assert_eq!((outcomes.uncertain, outcomes.refused), (0, 0), "{command}: {:?}", report.errors);
     }
 }
+
+/// Everything about one hash tag, through one connection, as a cluster client does it: it goes where `MOVED` sends it.
+struct Tag {
+    client: Client,
+    keys: [String; 3],
+    moved: u64,
+    done: u64,
+}
+
+impl Tag {
+    /// Waits for the answer of all of these; those of a transaction are in its last.
+    fn ask(&mut self, pipeline: &[&[&str]]) -> Vec<Reply> {
+        loop {
+            pipeline.iter().for_each(|words| self.client.send(words).expect("nobody ended"));
+            let replies: Vec<Reply> = pipeline.iter().map(|_| self.client.receive().expect("nobody ended")).collect();
+            let elsewhere = replies.iter().map(text_of).find(|text| text.starts_with("MOVED "));
+            let Some(elsewhere) = elsewhere else { return replies };
+            // Where a transaction was sent on, none of it was done: its last answer says so.
+            let last = text_of(replies.last().expect("one for each"));
+            assert!(last.starts_with("MOVED ") || last.starts_with("EXECABORT "), "{replies:?}");
+            let address = elsewhere.rsplit(' ').next().expect("MOVED slot address");
+            self.client = Client::connect(address).expect("it runs");
+            self.moved += 1;
+        }
+    }
+
+    /// All keys change together or not at all, whatever moves meanwhile.
+    fn round(&mut self, number: u64) {
+        let (keys, value) = (self.keys.clone(), number.to_string());
+        let [a, b, c] = keys.each_ref().map(String::as_str);
+        let all = |value: &str| Reply::Array(vec![Reply::Value(value.to_owned().into()); 3]);
+        assert_eq!(self.ask(&[&["MSET", a, &value, b, &value, c, &value]]), [Reply::Ok]);
+        assert_eq!(self.ask(&[&["MGET", a, b, c]]), [all(&value)]);
+        assert_eq!(self.ask(&[&["EXISTS", a, b, c]]), [Reply::Number(3)]);
+        let next = (number + 1).to_string();
+        let queued = || Reply::Simple("QUEUED".into());
+        let incr = self.ask(&[&["MULTI"], &["INCR", a], &["INCR", b], &["INCR", c], &["MGET", a, b, c], &["EXEC"]]);
+        let one = Reply::Number(number as i64 + 1);
+        let results = Reply::Array(vec![one.clone(), one.clone(), one, all(&next)]);
+        assert_eq!(incr, [Reply::Ok, queued(), queued(), queued(), queued(), results]);
+        self.done += 1;
+    }
+}
+
+/// Whoever waits for others lets them end first, should it fail itself.
+struct Ends<'a>(&'a std::sync::atomic::AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// A tag whose slot is in that range.
+fn tag_within(first: u16, last: u16) -> String {
+    let tags = (0..).map(|number| format!("t{number}"));
+    tags.into_iter().find(|tag| (first..=last).contains(&values::slot_of(tag.as_bytes()).0)).expect("there are many")
+}
+
+#[test]
+fn several_keys_of_a_tag_are_one_while_their_slots_move() {
+    let shape = Shape { nodes: 4, replicas: 3, buckets: 4, ..Shape::default() };
+    let cluster = Cluster::start("tags", &shape);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let rounds = std::sync::atomic::AtomicU64::new(0);
+    let order = std::sync::atomic::Ordering::Relaxed;
+    // It may end by a failed assertion of its own: then nobody waits for it.
+    let run = |first: u16, last: u16| {
+        let tag = tag_within(first, last);
+        let keys = ["a", "b", "c"].map(|name| format!("{{{tag}}}{name}"));
+        let mut tag = Tag { client: client(cluster.node(1)), keys, moved: 0, done: 0 };
+        while !stop.load(order) {
+            tag.round(tag.done * 10);
+            rounds.fetch_add(1, order);
+        }
+        (tag.moved, tag.done)
+    };
+    std::thread::scope(|scope| {
+        let _whatever_happens = Ends(&stop);
+        let clients: Vec<_> = [(0, 500), (501, 1000)].map(|(a, b)| scope.spawn(move || run(a, b))).into();
+        let ended = || clients.iter().any(|client| client.is_finished());
+        let flow = |more: u64| {
+            let wanted = rounds.load(order) + more;
+            let enough = || (rounds.load(order) >= wanted || ended()).then_some(());
+            until("clients get on", enough, || cluster.describe());
+        };
+        flow(20);
+        for number in [2, 3, 4, 1, 4] {
+            let to = cluster.node(number).name();
+            let said = cluster.succeed(&["plan", "--apply", "migrate-slots", "0-1000", &to]);
+            assert!(said.contains("is done") || said.contains("already"), "{said}");
+            flow(20);
+        }
+        stop.store(true, order);
+        for client in clients {
+            let (moved, done) = client.join().expect("every answer was as it should be");
+            assert!(moved >= 3, "it moved under them: {moved} times in {done} rounds");
+        }
+    });
+}

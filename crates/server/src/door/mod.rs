@@ -15,6 +15,7 @@ mod server;
 mod talk;
 #[cfg(test)]
 mod tests;
+mod transaction;
 mod wide;
 
 use std::cell::{Cell, RefCell};
