@@ -44,6 +44,8 @@ pub struct Node {
     pub zone: String,
     pub addresses: Vec<String>,
     pub state: NodeState,
+    /// Which life of its data directory its process is: it says so when it has found everything that it holds. 0: it never did.
+    pub life: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -16,6 +16,7 @@ mod ids;
 mod meta_state;
 mod operation;
 mod refusal;
+mod repair;
 mod reports;
 mod slots;
 mod soundness;
@@ -37,6 +38,7 @@ pub use ids::{
 pub use meta_state::{MetaCommand, MetaState};
 pub use operation::{Hitch, MAX_STEPS, Operation, OperationState, Standing, Step};
 pub use refusal::Refusal;
+pub use repair::Remedy;
 pub use reports::{Report, Reported, Reports};
 pub use slots::{Malformed, Slot, SlotMap, SlotSet};
 pub use soundness::Flaw;

@@ -51,6 +51,10 @@ pub enum Step {
     Dismiss { bucket: BucketId, node: NodeId },
     /// The child, whose id was reserved when the operation started, has these slots.
     Split { bucket: BucketId, child: BucketId, slots: SlotSet },
+    /// The node's process is a later one than that, and the bucket has all its members again.
+    AwaitRestart { bucket: BucketId, node: NodeId, life: u64 },
+    /// It was repaired, from the copy of that node or empty. Never planned: it stands here so that everyone can read that it was done.
+    Repair { bucket: BucketId, from: Option<NodeId> },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -151,7 +155,9 @@ impl Step {
             | Self::AwaitSeated { bucket, .. }
             | Self::HandOver { bucket, .. }
             | Self::Dismiss { bucket, .. }
-            | Self::Split { bucket, .. } => *bucket,
+            | Self::Split { bucket, .. }
+            | Self::AwaitRestart { bucket, .. }
+            | Self::Repair { bucket, .. } => *bucket,
         }
     }
 
@@ -161,8 +167,12 @@ impl Step {
 
     pub fn node(&self) -> Option<NodeId> {
         match self {
-            Self::Enlist { node, .. } | Self::AwaitSeated { node, .. } | Self::Dismiss { node, .. } => Some(*node),
+            Self::Enlist { node, .. }
+            | Self::AwaitSeated { node, .. }
+            | Self::Dismiss { node, .. }
+            | Self::AwaitRestart { node, .. } => Some(*node),
             Self::HandOver { to, .. } => Some(*to),
+            Self::Repair { from, .. } => *from,
             Self::Split { .. } => None,
         }
     }
@@ -172,6 +182,9 @@ impl Blueprint {
     /// How the present step of an operation stands. One whose steps are all true stands at `True`.
     pub fn standing(&self, operation: &Operation) -> Standing {
         let Some(step) = operation.step() else { return Standing::True };
+        if let Step::Repair { .. } = step {
+            return Standing::True;
+        }
         if let Step::Split { bucket, child, slots } = step {
             return self.split_standing(*bucket, *child, slots);
         }
@@ -191,7 +204,15 @@ impl Blueprint {
                 let lost = operation.seated(bucket).find(|n| *n != node && (!named(*n) || !self.is_present(*n)));
                 (!named(node), lost.map(|instead| Hitch::ReplacementLost { bucket, node, instead }))
             }
-            Step::Split { .. } => unreachable!("decided above"),
+            // A member holds all that was acknowledged, whatever its process (R1). One that was dismissed meanwhile is seated again
+            // when it is level (R6), or another one in its place.
+            Step::AwaitRestart { node, life, .. } => {
+                let wanted = self.keyspaces[&self.buckets[&bucket].keyspace].replicas;
+                let is_whole = seated(node) || government.size() >= usize::from(wanted);
+                let is_back = self.is_present(node) && self.nodes[&node].life > life;
+                (is_back && is_whole, self.is_replaced(node).then_some(Hitch::NodeGone(node)))
+            }
+            Step::Split { .. } | Step::Repair { .. } => unreachable!("decided above"),
         };
         match hitch {
             _ if done => Standing::True,
@@ -303,9 +324,10 @@ impl Blueprint {
                 Step::Enlist { node, .. } | Step::AwaitSeated { node, .. } | Step::HandOver { to: node, .. } => {
                     self.require_present(*node)?;
                 }
-                Step::Dismiss { node, .. } => {
+                Step::Dismiss { node, .. } | Step::AwaitRestart { node, .. } => {
                     self.nodes.get(node).ok_or(Refusal::UnknownNode(*node))?;
                 }
+                Step::Repair { bucket, .. } => return Err(Refusal::RepairPlanned(*bucket)),
                 Step::Split { bucket, child, slots } => {
                     let free = children.last().map_or(self.next_bucket, |(child, _)| child.next());
                     let next = free.next_child_of(*bucket);
@@ -423,6 +445,15 @@ impl Blueprint {
             let next = government.succeed(&Change::Drop { candidate }, fresh).expect("it is a candidate");
             bucket.rule = Rule::Governed(next);
         }
+    }
+
+    /// Something was done at once, and everyone should be able to read that it was.
+    pub(crate) fn note(&mut self, by: &str, step: Step) {
+        let id = self.next_operation;
+        let (steps, state) = (Vec::from([step]), OperationState::Done);
+        self.operations.insert(id, Operation { id, started_by: by.into(), steps, at: 1, state });
+        self.next_operation = id.next();
+        self.forget_operations();
     }
 
     fn forget_operations(&mut self) {

@@ -16,6 +16,11 @@ pub enum Objection {
     DepartedNode(NodeId),
     #[error("{0} drains: it is given nothing and shall lead nothing. End the draining first, or choose another node")]
     DrainingNode(NodeId),
+    #[error(
+        "the restart of {node} takes {steps} steps, as it has a part in so many buckets, and an operation has at most 1024. Let \
+         others have some of them first"
+    )]
+    TooManySteps { node: NodeId, steps: usize },
     #[error("{0} cannot take the place of itself. Choose another node")]
     SameNode(NodeId),
     #[error(
@@ -167,6 +172,7 @@ impl Objection {
             | Self::DepartedNode(_)
             | Self::DrainingNode(_)
             | Self::SameNode(_)
+            | Self::TooManySteps { .. }
             | Self::OutOfDisk { .. }
             | Self::UnknownKeyspace(_)
             | Self::BadBucketCount(_)

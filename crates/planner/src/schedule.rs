@@ -70,7 +70,11 @@ fn summarize(sketch: &Sketch, visits: &[Visit]) -> Summary {
         match planned.step {
             Step::Enlist { .. } => summary.copies += 1,
             Step::HandOver { .. } => summary.hand_overs += 1,
-            Step::AwaitSeated { .. } | Step::Dismiss { .. } | Step::Split { .. } => {}
+            Step::AwaitSeated { .. }
+            | Step::Dismiss { .. }
+            | Step::Split { .. }
+            | Step::AwaitRestart { .. }
+            | Step::Repair { .. } => {}
         }
     }
     summary

@@ -67,6 +67,8 @@ impl Row {
             Step::AwaitSeated { node, .. } => ("await seated", node.to_string()),
             Step::HandOver { to, .. } => ("hand over to", to.to_string()),
             Step::Dismiss { node, .. } => ("dismiss", node.to_string()),
+            Step::AwaitRestart { node, .. } => ("await restart", node.to_string()),
+            Step::Repair { from, .. } => ("repair", from.map_or_else(|| "empty".into(), |node| format!("from {node}"))),
             Step::Split { child, slots, .. } => ("split off", format!("{child} with {}", Brief(slots))),
         };
         let bytes = if planned.bytes > 0 { size(planned.bytes) } else { String::new() };

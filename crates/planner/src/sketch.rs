@@ -161,7 +161,11 @@ impl Sketch {
             Step::Enlist { .. } if !piece.copies.contains(&node) => piece.copies.push(node),
             Step::Dismiss { .. } => piece.copies.retain(|n| *n != node),
             Step::HandOver { .. } => piece.leader = node,
-            Step::Enlist { .. } | Step::AwaitSeated { .. } | Step::Split { .. } => {}
+            Step::Enlist { .. }
+            | Step::AwaitSeated { .. }
+            | Step::Split { .. }
+            | Step::AwaitRestart { .. }
+            | Step::Repair { .. } => {}
         }
     }
 

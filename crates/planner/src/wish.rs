@@ -27,6 +27,8 @@ pub enum Wish {
     MigrateEach { keyspace: KeyspaceId, moves: Vec<(SlotSet, NodeId)> },
     /// The node leads all that it is a member of, in one keyspace.
     TakeLead { node: NodeId, keyspace: KeyspaceId },
+    /// These nodes, or all that are present, are started anew one after the other; meanwhile others lead what they lead.
+    RollingRestart { nodes: Vec<NodeId> },
     /// A new bucket gets these slots, or else the upper half.
     SplitBucket { bucket: BucketId, slots: Option<SlotSet> },
     /// Each bucket of the keyspace is split in half.

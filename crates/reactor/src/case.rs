@@ -284,7 +284,9 @@ pub(crate) fn copies_to_stay(blueprint: &Blueprint, bucket: BucketId, government
             | Step::Enlist { .. }
             | Step::AwaitSeated { .. }
             | Step::HandOver { .. }
-            | Step::Split { .. } => false,
+            | Step::Split { .. }
+            | Step::AwaitRestart { .. }
+            | Step::Repair { .. } => false,
         };
     }
     copies(government) + come.len() - leave.len()

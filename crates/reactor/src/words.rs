@@ -45,6 +45,8 @@ pub(crate) fn proposal(command: &Command) -> String {
         }
         Command::AdvanceOperation { id, from_step } => format!("step {from_step} of {id} as done with"),
         Command::AddNode { .. }
+        | Command::Begin { .. }
+        | Command::Repair { .. }
         | Command::RemoveNode { .. }
         | Command::CreateKeyspace { .. }
         | Command::RemoveKeyspace { .. }

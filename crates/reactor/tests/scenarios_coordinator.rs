@@ -49,10 +49,12 @@ fn known_by(until: &Until) -> &'static str {
         Until::Accepted { .. } => "the meta group has accepted",
         Until::ActsOn { .. } => "which it was sent",
         Until::Resumed => "somebody resumes it",
+        Until::Restarted { leads: 0, .. } => "leads nothing now: restart it",
+        Until::Restarted { .. } => "and hands over when it is told to end",
     }
 }
 
-fn one_of_each() -> [Until; 17] {
+fn one_of_each() -> [Until; 19] {
     let (node, primary) = (NodeId(1), NodeId(2));
     [
         Until::EveryoneWasAsked { open: vec![node] },
@@ -72,6 +74,8 @@ fn one_of_each() -> [Until; 17] {
         Until::Accepted { what: "it".into() },
         Until::ActsOn { node, epoch: Epoch(2) },
         Until::Resumed,
+        Until::Restarted { node, leads: 0 },
+        Until::Restarted { node, leads: 2 },
     ]
 }
 

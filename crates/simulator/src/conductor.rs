@@ -242,7 +242,9 @@ impl<C: Conduct> World<C> {
                 | Step::AwaitSeated { .. }
                 | Step::HandOver { .. }
                 | Step::Dismiss { .. }
-                | Step::Split { .. } => {}
+                | Step::Split { .. }
+                | Step::AwaitRestart { .. }
+                | Step::Repair { .. } => {}
             }
         }
         Ok(())

@@ -2,6 +2,7 @@ mod commands;
 mod governments;
 mod histories;
 mod operations;
+mod repair;
 mod reports;
 
 use alloc::format;

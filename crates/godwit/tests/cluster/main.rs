@@ -16,6 +16,7 @@ mod namespaces;
 mod newcomers;
 mod operations;
 mod pipelines;
+mod repair;
 mod settings;
 mod starting;
 mod voters;

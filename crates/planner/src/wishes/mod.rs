@@ -4,6 +4,7 @@ mod give;
 mod leave;
 mod one_bucket;
 mod replicas;
+mod restart;
 mod slots;
 mod spread;
 

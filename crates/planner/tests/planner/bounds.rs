@@ -19,7 +19,11 @@ fn most_under_way(plan: &Plan) -> usize {
             Step::AwaitSeated { bucket, node } => {
                 under_way.remove(&(bucket, node));
             }
-            Step::HandOver { .. } | Step::Dismiss { .. } | Step::Split { .. } => {}
+            Step::HandOver { .. }
+            | Step::Dismiss { .. }
+            | Step::Split { .. }
+            | Step::AwaitRestart { .. }
+            | Step::Repair { .. } => {}
         }
         let buckets: BTreeSet<BucketId> = under_way.iter().map(|(bucket, _)| *bucket).collect();
         most = most.max(buckets.len());

@@ -185,6 +185,7 @@ fn assert_fulfilled(before: &World, after: &World, wish: &Wish, plan: &Plan) {
             let buckets = |world: &World| world.blueprint.buckets_of(*keyspace).count();
             assert_eq!(buckets(after), buckets(before) * 2);
         }
+        Wish::RollingRestart { .. } => unreachable!("nothing here restarts: see wishes.rs"),
         Wish::SetReplicas { keyspace, replicas } => {
             let present = |node: &NodeId| after.blueprint.is_present(*node);
             for bucket in after.blueprint.buckets_of(*keyspace) {
@@ -278,12 +279,22 @@ fn reached(world: &World, plan: &Plan, node: NodeId) -> BTreeSet<NodeId> {
         .iter()
         .filter_map(|planned| match planned.step {
             Step::Enlist { bucket, node } => Some((bucket, node)),
-            Step::AwaitSeated { .. } | Step::HandOver { .. } | Step::Dismiss { .. } | Step::Split { .. } => None,
+            Step::AwaitSeated { .. }
+            | Step::HandOver { .. }
+            | Step::Dismiss { .. }
+            | Step::Split { .. }
+            | Step::AwaitRestart { .. }
+            | Step::Repair { .. } => None,
         })
         .collect();
     let leaving = plan.steps.iter().find_map(|planned| match planned.step {
         Step::Dismiss { node, .. } => Some(node),
-        Step::Enlist { .. } | Step::AwaitSeated { .. } | Step::HandOver { .. } | Step::Split { .. } => None,
+        Step::Enlist { .. }
+        | Step::AwaitSeated { .. }
+        | Step::HandOver { .. }
+        | Step::Split { .. }
+        | Step::AwaitRestart { .. }
+        | Step::Repair { .. } => None,
     });
     let mut reached = BTreeSet::from([node]);
     loop {

@@ -169,6 +169,10 @@ impl World {
                     self.succeed(bucket, Change::Dismiss { secondary, fate });
                 }
             }
+            Step::AwaitRestart { node, life, .. } => {
+                self.accept(&Command::Begin { node: *node, life: life + 1 });
+            }
+            Step::Repair { .. } => panic!("nobody plans that"),
             Step::Split { child, slots, .. } => {
                 let at = Position::new(government.term.0, 1);
                 self.accept(&Command::Register { parent: bucket, child: *child, slots: slots.clone(), at });
@@ -232,7 +236,7 @@ impl Watch {
                 let parents = self.fewest[&id];
                 self.fewest.insert(child, parents);
             }
-            Step::HandOver { .. } | Step::Dismiss { .. } => {}
+            Step::HandOver { .. } | Step::Dismiss { .. } | Step::AwaitRestart { .. } | Step::Repair { .. } => {}
         }
         assert!(self.under_way.len() <= self.limit, "{} buckets under way", self.under_way.len());
 

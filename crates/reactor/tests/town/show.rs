@@ -44,6 +44,8 @@ pub(super) fn step(step: &Step) -> String {
         Step::AwaitSeated { bucket, node } => format!("seated {bucket} {node}"),
         Step::HandOver { bucket, to } => format!("hand over {bucket} {to}"),
         Step::Dismiss { bucket, node } => format!("dismiss {bucket} {node}"),
+        Step::Repair { bucket, from } => format!("repair {bucket} {from:?}"),
+        Step::AwaitRestart { bucket, node, life } => format!("restart {bucket} {node} {life}"),
         Step::Split { bucket, child, slots } => format!("split {bucket} {child} {slots}"),
     }
 }

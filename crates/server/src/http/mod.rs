@@ -3,6 +3,7 @@
 mod connections;
 mod migrations;
 mod operations;
+mod repair;
 mod wish;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ use tokio::time::{sleep, timeout};
 pub(crate) use self::connections::Limits;
 pub(crate) use self::migrations::{Migration, Move, Phase, ranges};
 pub use self::operations::{OperationView, PlanView, StepView};
+pub use self::repair::RepairView;
 pub use self::wish::KINDS;
 use crate::clock;
 use crate::door::{House, resident_bytes};
@@ -155,6 +157,7 @@ pub(crate) async fn serve(listener: TcpListener, office: Office) {
         .route("/v1/keyspaces", post(create_keyspace))
         .route("/v1/operations", get(operations::list).post(operations::plan))
         .route("/v1/operations/{id}/{act}", post(operations::act))
+        .route("/v1/repair/{bucket}", post(repair::repair))
         .route("/v1/openapi.json", get(openapi))
         .route("/metrics", get(metrics))
         .route("/healthz", get(|| async { "ok\n" }))
@@ -370,6 +373,11 @@ async fn openapi() -> Json<Value> {
         "parameters": [{ "name": "id", "in": "path", "required": true, "schema": { "type": "string" } },
             { "name": "act", "in": "path", "required": true, "schema": { "type": "string", "enum": ["apply", "pause", "resume", "cancel"] } }],
         "responses": { "200": { "description": "So it is, from this epoch on." }, "409": { "description": "Refused: why. A plan that does not fit any more is made anew, and shown." } } } });
+    let repair = json!({ "post": { "summary": "Unsafe: goes on with a bucket that lost every member. Without 'accept_data_loss', says what would be lost.",
+        "parameters": [{ "name": "bucket", "in": "path", "required": true, "schema": { "type": "string" } }],
+        "requestBody": { "content": { "application/json": { "schema": { "type": "object", "properties": {
+            "accept_data_loss": { "type": "boolean", "default": false }, "by": { "type": "string" } } } } } },
+        "responses": { "200": { "description": "What is lost, and the epoch, if it was done." }, "409": { "description": "Refused: why." } } } });
     Json(json!({
         "openapi": "3.0.3",
         "info": { "title": "Godwit", "version": env!("CARGO_PKG_VERSION") },
@@ -380,6 +388,7 @@ async fn openapi() -> Json<Value> {
             "/v1/why": why,
             "/v1/keyspaces": create,
             "/v1/operations": operations,
+            "/v1/repair/{bucket}": repair,
             "/v1/operations/{id}/{act}": act,
             "/metrics": text("For Prometheus."),
             "/healthz": text("The process runs."),

@@ -39,6 +39,9 @@ pub struct OperationView {
     pub steps: Vec<StepView>,
     /// What coordinators say that the present step waits for.
     pub waits: Vec<String>,
+    /// Whoever looks after this node is to start its process anew now.
+    #[serde(default)]
+    pub restart: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -273,6 +276,11 @@ fn operation_view(
             Step::AwaitSeated { node, .. } => (format!("seat {}", name(node)), Some(*node)),
             Step::HandOver { to, .. } => (format!("hand over to {}", name(to)), None),
             Step::Dismiss { node, .. } => (format!("dismiss {}", name(node)), None),
+            Step::Repair { from: None, .. } => ("repaired: its data is lost".to_owned(), None),
+            Step::Repair { from: Some(node), .. } => {
+                (format!("repaired from the copy of {}: what came later is lost", name(node)), None)
+            }
+            Step::AwaitRestart { node, .. } => (format!("restart of {}", name(node)), None),
             Step::Split { child, slots, .. } => (format!("split off {child} with slots {slots}"), None),
         };
         let bucket = step.bucket();
@@ -288,7 +296,14 @@ fn operation_view(
         done: operation.at as usize,
         steps: operation.steps.iter().enumerate().map(step).collect(),
         waits,
+        restart: to_restart(operation, blueprint),
     }
+}
+
+fn to_restart(operation: &Operation, blueprint: &Blueprint) -> Option<String> {
+    let running = operation.state == OperationState::Running;
+    let Some(Step::AwaitRestart { node, life, .. }) = operation.step().filter(|_| running) else { return None };
+    blueprint.nodes.get(node).filter(|known| known.life <= *life).map(|known| known.name.clone())
 }
 
 pub(super) async fn list(State(office): State<Office>) -> Response {

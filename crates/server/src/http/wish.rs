@@ -13,6 +13,7 @@ pub const KINDS: &[(&str, &str)] = &[
     ("move-replica BUCKET FROM TO", "TO takes the part that FROM has"),
     ("migrate-slots SLOTS NODE [KEYSPACE]", "NODE leads these slots, such as 0-1000,5000; they are split off first"),
     ("take-lead NODE [KEYSPACE]", "NODE leads all that it has a copy of"),
+    ("rolling-restart [NODE …]", "one after the other is started anew, by you, when others lead what it leads"),
     ("split-bucket BUCKET [SLOTS]", "a new bucket gets these slots, or else the upper half"),
     ("double-buckets [KEYSPACE]", "each bucket is split in half"),
     ("rebalance [KEYSPACE]", "everyone holds and leads as much as everyone else"),
@@ -43,6 +44,9 @@ pub(super) fn parse(text: &str, blueprint: &Blueprint) -> Result<Wish, String> {
         }
         ["take-lead", name] => Wish::TakeLead { node: node(name)?, keyspace: keyspace("default")? },
         ["take-lead", name, of] => Wish::TakeLead { node: node(name)?, keyspace: keyspace(of)? },
+        ["rolling-restart", ref names @ ..] => {
+            Wish::RollingRestart { nodes: names.iter().map(|name| node(name)).collect::<Result<_, _>>()? }
+        }
         ["split-bucket", id] => Wish::SplitBucket { bucket: bucket(id)?, slots: None },
         ["split-bucket", id, ranges] => Wish::SplitBucket { bucket: bucket(id)?, slots: Some(slots(ranges)?) },
         ["double-buckets"] => Wish::DoubleBuckets { keyspace: keyspace("default")? },
