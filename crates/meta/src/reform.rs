@@ -50,7 +50,7 @@ pub async fn survey(path: &Path) -> Result<Survey, ReformError> {
     let store = opened(path).await?;
     let found = look(&store).await.map_err(|fault| store.fault(fault));
     store.close().await;
-    Ok(found??)
+    found?
 }
 
 /// From now on its node is the only voter.

@@ -249,7 +249,12 @@ fn state(one: &Migration, imports: bool) -> &'static str {
 
 /// When this process first heard of a migration, and when it last heard something new: the blueprint has no dates.
 #[derive(Debug, Default)]
-pub(crate) struct Noted(Mutex<BTreeMap<(String, usize), (Seen, (usize, String))>>);
+pub(crate) struct Noted(Mutex<BTreeMap<Which, (Seen, How)>>);
+
+/// An operation, and which of its moves.
+type Which = (String, usize);
+/// Steps that came true, and the state.
+type How = (usize, String);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
