@@ -46,6 +46,8 @@ pub struct Node {
     pub state: NodeState,
     /// It outlives departures and failovers: only operators change it.
     pub intent: Intent,
+    /// Which life of its data directory its process is: it says so when it has found everything that it holds. 0: it never did.
+    pub life: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::blueprint::{Birth, Blueprint, Bucket, Durability, Keyspace, Kind, Node, NodeState, Rule};
 use crate::intent::default_minimum;
-use crate::soundness::{is_address, is_entry, is_name, is_zone};
+use crate::soundness::{MAX_COUNTER, is_address, is_entry, is_name, is_zone};
 use crate::{
     Breach, BucketId, Change, Conduct, Epoch, Government, Honest, Incarnation, Intent, KeyspaceId, Member, NodeId,
-    OperationId, OperationState, Position, Refusal, Slot, SlotMap, SlotSet, Step, Succession, Term, Unlawful,
+    OperationId, OperationState, Position, Refusal, Remedy, Slot, SlotMap, SlotSet, Step, Succession, Term, Unlawful,
 };
 
 /// More than a cluster in good health ever has in flight: only a loop that reserves and never splits gets here.
@@ -141,6 +141,18 @@ pub enum Command {
         id: OperationId,
         rate: Option<u64>,
     },
+    /// The node's process was started anew, and has found what it holds. Its lives are counted where its data is.
+    Begin {
+        node: NodeId,
+        life: u64,
+    },
+    /// Every member of the bucket is lost, and somebody accepts that data is, too. See `repair.rs`.
+    Repair {
+        bucket: BucketId,
+        replaces: Term,
+        by: String,
+        remedy: Remedy,
+    },
 }
 
 /// What came of an accepted command.
@@ -198,6 +210,8 @@ impl Blueprint {
             Command::Mark { node, intent } => self.mark_node(*node, *intent),
             Command::SetReplicas { keyspace, replicas } => self.set_replicas(*keyspace, *replicas),
             Command::ThrottleOperation { id, rate } => self.throttle_operation(*id, *rate),
+            Command::Begin { node, life } => self.begin_life(*node, *life),
+            Command::Repair { bucket, replaces, by, remedy } => self.repair(*bucket, *replaces, by, remedy),
         }?;
         assert_eq!(self.epoch, before, "the epoch is raised here and nowhere else");
         let mut applied = Applied { epoch: before.next(), bucket: None, keyspace: None };
@@ -225,8 +239,9 @@ impl Blueprint {
         if state == NodeState::Present {
             self.require_free_name(id, name)?;
         }
-        let intent = self.intent(id);
-        let node = Node { id, name: name.into(), zone: zone.into(), addresses: addresses.to_vec(), state, intent };
+        let (intent, life) = (self.intent(id), self.nodes.get(&id).map_or(0, |n| n.life));
+        let addresses = addresses.to_vec();
+        let node = Node { id, name: name.into(), zone: zone.into(), addresses, state, intent, life };
         if self.nodes.get(&id) == Some(&node) {
             return Ok(Outcome::Nothing);
         }
@@ -250,6 +265,19 @@ impl Blueprint {
         }
         self.require_free_name(id, &node.name)?;
         self.nodes.get_mut(&id).expect("found above").state = NodeState::Present;
+        Ok(Outcome::Changed)
+    }
+
+    /// What is said late, by a process that has ended since, changes nothing.
+    fn begin_life(&mut self, id: NodeId, life: u64) -> Result<Outcome, Refusal> {
+        if life > MAX_COUNTER {
+            return Err(Refusal::BadLife(life));
+        }
+        let node = self.nodes.get_mut(&id).ok_or(Refusal::UnknownNode(id))?;
+        if node.life >= life {
+            return Ok(Outcome::Nothing);
+        }
+        node.life = life;
         Ok(Outcome::Changed)
     }
 
@@ -407,7 +435,7 @@ impl Blueprint {
         Ok(Outcome::Changed)
     }
 
-    fn issue_bucket(&mut self) -> BucketId {
+    pub(crate) fn issue_bucket(&mut self) -> BucketId {
         let id = self.next_bucket;
         self.next_bucket = id.next();
         id
@@ -474,7 +502,7 @@ impl Blueprint {
         Ok(())
     }
 
-    fn require_placement(&self, keyspace: &Keyspace, placement: &[Vec<NodeId>]) -> Result<(), Refusal> {
+    pub(crate) fn require_placement(&self, keyspace: &Keyspace, placement: &[Vec<NodeId>]) -> Result<(), Refusal> {
         let (min, replicas) = (keyspace.min_in_sync, keyspace.replicas);
         if placement.is_empty() || placement.len() > usize::from(Slot::COUNT) {
             return Err(Refusal::BadBucketCount { rows: placement.len() });

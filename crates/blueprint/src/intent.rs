@@ -84,6 +84,8 @@ impl Blueprint {
             | Step::Dismiss { .. }
             | Step::Split { .. }
             | Step::Merge { .. }
+            | Step::AwaitRestart { .. }
+            | Step::Repair { .. }
             | Step::SetMinimum { .. } => return None,
         })
     }
@@ -113,6 +115,8 @@ impl Blueprint {
             | Step::Dismiss { .. }
             | Step::Split { .. }
             | Step::Merge { .. }
+            | Step::AwaitRestart { .. }
+            | Step::Repair { .. }
             | Step::SetMinimum { .. } => {}
         }
         Ok(())

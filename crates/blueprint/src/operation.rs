@@ -67,6 +67,10 @@ pub enum Step {
     RemoveKeyspace { keyspace: KeyspaceId },
     /// Every holder has erased what it held of it, and it is gone.
     AwaitErased { keyspace: KeyspaceId },
+    /// The node's process is a later one than that, and the bucket has all its members again.
+    AwaitRestart { bucket: BucketId, node: NodeId, life: u64 },
+    /// It was repaired, from the copy of that node or empty. Never planned: it stands here so that everyone can read that it was done.
+    Repair { bucket: BucketId, from: Option<NodeId> },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -175,6 +179,8 @@ impl Step {
             | Self::Dismiss { bucket, .. }
             | Self::Split { bucket, .. }
             | Self::Merge { bucket, .. }
+            | Self::AwaitRestart { bucket, .. }
+            | Self::Repair { bucket, .. }
             | Self::SetMinimum { bucket, .. } => Some(*bucket),
             Self::Mark { .. } | Self::SetReplicas { .. } | Self::RemoveKeyspace { .. } | Self::AwaitErased { .. } => {
                 None
@@ -196,8 +202,10 @@ impl Step {
             Self::Enlist { node, .. }
             | Self::AwaitSeated { node, .. }
             | Self::Dismiss { node, .. }
+            | Self::AwaitRestart { node, .. }
             | Self::Mark { node, .. } => Some(*node),
             Self::HandOver { to, .. } => Some(*to),
+            Self::Repair { from, .. } => *from,
             Self::Split { .. }
             | Self::Merge { .. }
             | Self::SetReplicas { .. }
@@ -212,6 +220,9 @@ impl Blueprint {
     /// How the present step of an operation stands. One whose steps are all true stands at `True`.
     pub fn standing(&self, operation: &Operation) -> Standing {
         let Some(step) = operation.step() else { return Standing::True };
+        if let Step::Repair { .. } = step {
+            return Standing::True;
+        }
         if let Step::Split { bucket, child, slots } = step {
             return self.split_standing(*bucket, *child, slots);
         }
@@ -239,11 +250,20 @@ impl Blueprint {
             }
             Step::SetMinimum { min, .. } => (government.min_in_sync == min, None),
             Step::Split { .. }
+            | Step::Repair { .. }
             | Step::Merge { .. }
             | Step::Mark { .. }
             | Step::SetReplicas { .. }
             | Step::RemoveKeyspace { .. }
             | Step::AwaitErased { .. } => unreachable!("decided above"),
+            // A member holds all that was acknowledged, whatever its process (R1). One that was dismissed meanwhile is seated again
+            // when it is level (R6), or another one in its place.
+            Step::AwaitRestart { node, life, .. } => {
+                let wanted = self.keyspaces[&self.buckets[&bucket].keyspace].replicas;
+                let is_whole = seated(node) || government.size() >= usize::from(wanted);
+                let is_back = self.is_present(node) && self.nodes[&node].life > life;
+                (is_back && is_whole, self.is_replaced(node).then_some(Hitch::NodeGone(node)))
+            }
         };
         match hitch {
             _ if done => Standing::True,
@@ -383,9 +403,10 @@ impl Blueprint {
                 Step::AwaitSeated { node, .. } => self.require_present(*node)?,
                 Step::SetMinimum { min: 0, .. } => return Err(Unlawful::ZeroMinimum.into()),
                 Step::SetMinimum { .. } => {}
-                Step::Dismiss { node, .. } => {
+                Step::Dismiss { node, .. } | Step::AwaitRestart { node, .. } => {
                     self.nodes.get(node).ok_or(Refusal::UnknownNode(*node))?;
                 }
+                Step::Repair { bucket, .. } => return Err(Refusal::RepairPlanned(*bucket)),
                 Step::Split { bucket, child, slots } => {
                     let free = children.last().map_or(self.next_bucket, |(child, _)| child.next());
                     let next = free.next_child_of(*bucket);
@@ -530,6 +551,15 @@ impl Blueprint {
             let made = self.follows(bucket, &Change::Drop { candidate }).expect("it is a candidate");
             self.install(made);
         }
+    }
+
+    /// Something was done at once, and everyone should be able to read that it was.
+    pub(crate) fn note(&mut self, by: &str, step: Step) {
+        let id = self.next_operation;
+        let (steps, state) = (Vec::from([step]), OperationState::Done);
+        self.operations.insert(id, Operation { id, started_by: by.into(), steps, at: 1, state, throttle: None });
+        self.next_operation = id.next();
+        self.forget_operations();
     }
 
     fn forget_operations(&mut self) {

@@ -173,4 +173,15 @@ pub enum Refusal {
     BadThrottle(OperationId),
     #[error("say who starts it, or why it is cancelled, in 1 to 256 bytes without control characters")]
     BadWords,
+    #[error("a process cannot be the life number {0} of its data directory: that is damage. Look at the node's data")]
+    BadLife(u64),
+    #[error(
+        "a repair of {0} is no step of a plan: it is asked for by itself, with a dry run of its own ('godwit repair {0}')"
+    )]
+    RepairPlanned(BucketId),
+    #[error(
+        "{node} is a member of {bucket} and is present: it may have all that was acknowledged, and a repair would throw that away. Look at \
+         what it waits for ('godwit why {bucket}'). If its data is gone for good, end its process and wait until it has departed"
+    )]
+    MemberPresent { bucket: BucketId, node: NodeId },
 }

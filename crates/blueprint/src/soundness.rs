@@ -18,7 +18,7 @@ const MAX_NAME: usize = 128;
 const MAX_ADDRESS: usize = 256;
 const MAX_WORDS: usize = 256;
 /// Nothing counts this far: a number beyond is damage, and believing it would let the next step overflow.
-const MAX_COUNTER: u64 = 1 << 62;
+pub(crate) const MAX_COUNTER: u64 = 1 << 62;
 const MAX_KEYSPACES: u32 = 1 << 30;
 
 /// What is wrong with a blueprint that was received.
@@ -176,6 +176,8 @@ impl Blueprint {
         }
         for step in &operation.steps {
             holds(step.bucket().is_none_or(|b| self.was_issued(b)), "a bucket in it was never issued")?;
+            let repairs = matches!(step, Step::Repair { .. });
+            holds(!repairs || operation.state == OperationState::Done, "a repair is not done, but waited for")?;
             let Step::Split { bucket, child, slots } = step else { continue };
             holds(self.was_issued(*child) && child != bucket, "the child of a split was never issued")?;
             holds(!slots.is_empty(), "a split has no slots")?;
@@ -257,6 +259,7 @@ impl Blueprint {
 fn validate_node(id: NodeId, node: &Node) -> Result<(), &'static str> {
     holds(node.id == id, "it is filed under another id")?;
     holds(is_name(&node.name) && is_zone(&node.zone), "the name or zone is not one")?;
+    holds(node.life <= MAX_COUNTER, "it has had more lives than can be")?;
     holds(
         node.addresses.len() <= MAX_ADDRESSES && node.addresses.iter().all(|a| is_address(a)),
         "the addresses are not",

@@ -47,6 +47,8 @@ enum What {
         #[command(flatten)]
         place: Place,
     },
+    /// Start every node again, one after the other, when others lead what it leads
+    RollingRestart(Place),
     /// Kill a node as a power cut would (kill -9)
     Kill {
         /// 1, 2, 3 …
@@ -117,6 +119,7 @@ impl Dev {
             None => self.cluster.start(),
             Some(What::Stop(place)) => stop(&place.data),
             Some(What::Restart { node, place }) => restart(&place.data, node),
+            Some(What::RollingRestart(place)) => rolling_restart(&place.data),
             Some(What::Kill { node, place }) => kill(&place.data, node),
         }
     }
@@ -426,6 +429,50 @@ pub(crate) fn start_again(data: &Path, node: u16) -> Result<()> {
     }
     running.save(data)?;
     running.wait_for(data, node)
+}
+
+/// As an operation: this does what it waits for.
+fn rolling_restart(data: &Path) -> Result<ExitCode> {
+    let running = Running::here(data)?;
+    let at = running.at();
+    let body = json!({ "wish": "rolling-restart", "by": "godwit dev" });
+    let plan: server::PlanView = serde_json::from_str(&at.post("/v1/operations", &body.to_string())?)?;
+    let Some(id) = plan.id else { bail!("{}", plan.text.trim_end()) };
+    at.post(&format!("/v1/operations/{id}/apply"), "{}")?;
+    say!("{id} is under way. To watch it: godwit watch {id}");
+    loop {
+        let all: Vec<server::OperationView> = at.get("/v1/operations")?;
+        let operation = all.into_iter().find(|one| one.id == id).with_context(|| format!("{id} is gone"))?;
+        let number = |name: &String| name.strip_prefix("node-").and_then(|number| number.parse().ok());
+        match (operation.state.as_str(), operation.restart.as_ref().and_then(number)) {
+            ("done", _) => break,
+            ("running" | "paused", None) => sleep(PAUSE),
+            ("running" | "paused", Some(node)) => {
+                say!("node {node} leads nothing now: it is started again");
+                start_again(data, node)?;
+                // Whoever is asked may not have heard yet that it is another process.
+                until_restarted(&at, &id, node)?;
+            }
+            (state, _) => bail!("{id} {state} after {} steps: {}", operation.done, operation.why),
+        }
+    }
+    say!("{id} is done: every node was started again");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn until_restarted(at: &At, id: &str, node: u16) -> Result<()> {
+    let (begun, name) = (Instant::now(), format!("node-{node}"));
+    loop {
+        let all: Vec<server::OperationView> = at.get("/v1/operations")?;
+        let waits = |one: &server::OperationView| one.id == id && one.restart.as_ref() == Some(&name);
+        if !all.iter().any(waits) {
+            return Ok(());
+        }
+        if begun.elapsed() > PATIENCE {
+            bail!("node {node} was started again a minute ago, and nobody has heard of it: look at 'godwit why'");
+        }
+        sleep(PAUSE);
+    }
 }
 
 fn kill(data: &Path, node: u16) -> Result<ExitCode> {

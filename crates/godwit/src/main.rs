@@ -17,6 +17,7 @@ mod inspect;
 mod keyspace;
 mod operations;
 mod prove;
+mod repair;
 mod serve;
 mod status;
 mod watch;
@@ -73,6 +74,10 @@ enum Command {
     Throttle(operations::Throttle),
     /// End an operation; what it had finished stays
     Cancel(operations::Cancel),
+    /// Unsafe: go on with a bucket that lost every member; says first what is lost
+    Repair(repair::Repair),
+    /// Unsafe: go on when most voters are lost for good; says first what is lost
+    RepairMeta(repair::RepairMeta),
     /// Show what is in a data directory, without changing it
     Inspect(inspect::Inspect),
     /// Prove that a live cluster loses and repeats nothing: work, faults, and a judgement of every answer
@@ -95,6 +100,8 @@ fn main() -> ExitCode {
         Command::Resume(one) => one.resume(),
         Command::Throttle(throttle) => throttle.run(),
         Command::Cancel(cancel) => cancel.run(),
+        Command::Repair(repair) => repair.run(),
+        Command::RepairMeta(repair) => repair.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Prove(prove) => prove.run(),
     };

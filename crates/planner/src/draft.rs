@@ -15,6 +15,10 @@ use crate::wish::{Facts, Limits, Wish};
 pub fn plan(blueprint: &Blueprint, facts: &Facts, limits: Limits, wish: &Wish) -> Result<Plan, Vec<Objection>> {
     let sketch = Sketch::of(blueprint, facts);
     let mut draft = Draft { blueprint, sketch, objections: Vec::new() };
+    if let Wish::RollingRestart { nodes } = wish {
+        let plan = draft.rolling_restart(nodes);
+        return plan.filter(|_| draft.objections.is_empty()).ok_or(draft.objections);
+    }
     let purpose = match wish {
         Wish::AddNode { node } => draft.add_node(*node),
         Wish::Rebalance { keyspace } => draft.rebalance(*keyspace),
@@ -25,9 +29,12 @@ pub fn plan(blueprint: &Blueprint, facts: &Facts, limits: Limits, wish: &Wish) -
         Wish::SwapPrimary { bucket, node } => draft.swap_primary(*bucket, *node),
         Wish::MoveReplica { bucket, from, to } => draft.move_replica(*bucket, *from, *to),
         Wish::MigrateSlots { keyspace, slots, to } => draft.migrate_slots(*keyspace, slots, *to),
+        Wish::MigrateEach { keyspace, moves } => draft.migrate_each(*keyspace, moves),
+        Wish::TakeLead { node, keyspace } => draft.take_lead(*node, *keyspace),
         Wish::SplitBucket { bucket, slots } => draft.split_bucket(*bucket, slots.as_ref()),
         Wish::MergeBuckets { bucket, into } => draft.merge_buckets(*bucket, *into),
         Wish::DoubleBuckets { keyspace } => draft.double_buckets(*keyspace),
+        Wish::RollingRestart { .. } => unreachable!("planned above"),
         Wish::SetReplicas { keyspace, replicas } => draft.set_replicas(*keyspace, *replicas),
         Wish::RemoveKeyspace { keyspace } => draft.remove_keyspace(*keyspace),
     };

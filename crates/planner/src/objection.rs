@@ -18,6 +18,11 @@ pub enum Objection {
         "{0} drains, or is to go: it is given nothing and shall lead nothing. End that first (undrain), or choose another node"
     )]
     DrainingNode(NodeId),
+    #[error(
+        "the restart of {node} takes {steps} steps, as it has a part in so many buckets, and an operation has at most 1024. Let \
+         others have some of them first"
+    )]
+    TooManySteps { node: NodeId, steps: usize },
     #[error("{0} cannot take the place of itself. Choose another node")]
     SameNode(NodeId),
     #[error(
@@ -82,6 +87,8 @@ pub enum Objection {
     // Slots
     #[error("no slots were named. Name some, like 0-1000")]
     NoSlots,
+    #[error("slots {slots} were named twice: they can go to one node only. Name each of them once")]
+    SlotsTwice { slots: SlotSet },
     #[error("slots {slots} are not in {bucket}: it cannot part with them. Look at what it has")]
     SlotsNotCovered { bucket: BucketId, slots: SlotSet },
     #[error("{bucket} would be left without slots: that is no split. Leave it at least one, or move it as a whole")]
@@ -167,6 +174,7 @@ impl Objection {
             | Self::DepartedNode(_)
             | Self::DrainingNode(_)
             | Self::SameNode(_)
+            | Self::TooManySteps { .. }
             | Self::OutOfDisk { .. }
             | Self::UnknownKeyspace(_)
             | Self::BadBucketCount(_)
@@ -175,6 +183,7 @@ impl Objection {
             | Self::UnknownBucket(_)
             | Self::CannotMerge { .. }
             | Self::NoSlots
+            | Self::SlotsTwice { .. }
             | Self::SlotsNotCovered { .. }
             | Self::AllSlots { .. }
             | Self::OneSlot { .. } => None,

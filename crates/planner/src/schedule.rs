@@ -90,6 +90,8 @@ fn summarize(sketch: &Sketch, purpose: &Purpose, visits: &[Visit]) -> Summary {
             | Step::Mark { .. }
             | Step::SetReplicas { .. }
             | Step::RemoveKeyspace { .. }
+            | Step::AwaitRestart { .. }
+            | Step::Repair { .. }
             | Step::AwaitErased { .. } => {}
         }
     }

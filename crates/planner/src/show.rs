@@ -70,6 +70,8 @@ impl Row {
             Step::HandOver { to, .. } => ("hand over to", to.to_string()),
             Step::Dismiss { node, .. } => ("dismiss", node.to_string()),
             Step::Merge { into, .. } => ("merge into", into.to_string()),
+            Step::AwaitRestart { node, .. } => ("await restart", node.to_string()),
+            Step::Repair { from, .. } => ("repair", from.map_or_else(|| "empty".into(), |node| format!("from {node}"))),
             Step::Split { child, slots, .. } => ("split off", format!("{child} with {}", Brief(slots))),
             Step::Mark { node, intent: Intent::Stays } => ("mark as staying", node.to_string()),
             Step::Mark { node, intent: Intent::Drains } => ("mark as draining", node.to_string()),

@@ -189,6 +189,8 @@ impl Sketch {
             | Step::Mark { .. }
             | Step::SetReplicas { .. }
             | Step::RemoveKeyspace { .. }
+            | Step::AwaitRestart { .. }
+            | Step::Repair { .. }
             | Step::AwaitErased { .. } => {}
         }
     }

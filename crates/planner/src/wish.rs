@@ -1,6 +1,7 @@
 //! What is asked for, and what is known.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 
 use blueprint::{BucketId, KeyspaceId, NodeId, SlotSet};
 
@@ -24,6 +25,12 @@ pub enum Wish {
     MoveReplica { bucket: BucketId, from: NodeId, to: NodeId },
     /// `to` leads these slots. What is not a whole bucket is split off first.
     MigrateSlots { keyspace: KeyspaceId, slots: SlotSet, to: NodeId },
+    /// The same for several targets at once: they may have parts of one bucket. No slot comes twice.
+    MigrateEach { keyspace: KeyspaceId, moves: Vec<(SlotSet, NodeId)> },
+    /// The node leads all that it is a member of, in one keyspace.
+    TakeLead { node: NodeId, keyspace: KeyspaceId },
+    /// These nodes, or all that are present, are started anew one after the other; meanwhile others lead what they lead.
+    RollingRestart { nodes: Vec<NodeId> },
     /// A new bucket gets these slots, or else the upper half.
     SplitBucket { bucket: BucketId, slots: Option<SlotSet> },
     /// `into` takes over all that the bucket has. Where their copies differ, those of the bucket move first.

@@ -302,6 +302,8 @@ pub(crate) fn copies_to_stay(blueprint: &Blueprint, bucket: BucketId, government
             | Step::Mark { .. }
             | Step::SetReplicas { .. }
             | Step::RemoveKeyspace { .. }
+            | Step::AwaitRestart { .. }
+            | Step::Repair { .. }
             | Step::AwaitErased { .. } => false,
         };
     }

@@ -52,6 +52,8 @@ pub(crate) fn proposal(command: &Command) -> String {
         }
         Command::RemoveKeyspace { keyspace } => format!("the removal of {keyspace}"),
         Command::AddNode { .. }
+        | Command::Begin { .. }
+        | Command::Repair { .. }
         | Command::RemoveNode { .. }
         | Command::CreateKeyspace { .. }
         | Command::ReserveBucket { .. }

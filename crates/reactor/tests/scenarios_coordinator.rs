@@ -56,10 +56,12 @@ fn known_by(until: &Until) -> &'static str {
         Until::Accepted { .. } => "the meta group has accepted",
         Until::ActsOn { .. } => "which it was sent",
         Until::Resumed => "somebody resumes it",
+        Until::Restarted { leads: 0, .. } => "leads nothing now: restart it",
+        Until::Restarted { .. } => "and hands over when it is told to end",
     }
 }
 
-fn one_of_each() -> [Until; 24] {
+fn one_of_each() -> [Until; 26] {
     let (node, primary) = (NodeId(1), NodeId(2));
     let enough = |comes| Until::EnoughMembers { leaves: node, others: 1, wanted: 2, comes };
     [
@@ -87,6 +89,8 @@ fn one_of_each() -> [Until; 24] {
         Until::Accepted { what: "it".into() },
         Until::ActsOn { node, epoch: Epoch(2) },
         Until::Resumed,
+        Until::Restarted { node, leads: 0 },
+        Until::Restarted { node, leads: 2 },
     ]
 }
 

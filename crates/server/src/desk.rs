@@ -1,7 +1,7 @@
 //! The desk's thread: it speaks for the whole node. It keeps the directory and the coordinator, asks the meta group for everybody,
 //! and lets peers and clients in.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use tokio::time::Duration;
 use crate::addresses::Addresses;
 use crate::clock;
 use crate::gate::{self, Host, Visitor};
+use crate::http::Office;
 use crate::link::{Back, Caller, Links, READ_AT_ONCE};
 use crate::post::{DeskLetter, Letter, Post};
 use crate::timer::{Alarm, as_if_in_time};
@@ -134,6 +135,8 @@ pub(crate) struct Driver {
     pub(crate) wires: Rc<Wires>,
     pub(crate) meta: Embedded,
     pub(crate) post: Post,
+    /// Who plans and applies operations, for clients that ask for them in Redis's words.
+    pub(crate) office: OnceCell<Office>,
     /// Proposals under way.
     proposed: RefCell<Vec<blueprint::Command>>,
     /// A report that waits for its turn.
@@ -170,6 +173,7 @@ impl Driver {
             wires,
             meta,
             post,
+            office: OnceCell::new(),
             proposed: RefCell::default(),
             report: RefCell::default(),
             reporting: Cell::new(false),

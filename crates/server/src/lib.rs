@@ -26,7 +26,7 @@ mod wire;
 pub use addresses::Addresses;
 pub use config::{Config, Ports, Start};
 pub use data::{Data, DataError, Identity};
-pub use http::{KINDS, OperationView, PastView, PlanView, StepView, WaitView};
+pub use http::{KINDS, OperationView, PastView, PlanView, RepairView, StepView, WaitView};
 pub use names::replace_words;
 pub use start::{ServeError, serve};
 pub use status::{BucketStatus, NodeStatus, Status};

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use blueprint::{LaneId, NodeId};
+use blueprint::{Command as Proposal, LaneId, NodeId};
 use journal::Journal;
-use meta::{Embedded, Meta, NewNode};
+use meta::{Embedded, Meta, NewNode, ProposeError};
 use node::{Desk, Door, Input, Lane, Life, Station};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, lookup_host};
@@ -181,10 +181,10 @@ async fn live(config: Config, machines: node::Config, say: Rc<dyn Fn(String)>) -
 
     spawn_local(look_at_disk(data.path.clone(), Rc::clone(&driver)));
     spawn_local(stay_known(config.clone(), data.identity.name.clone(), me, meta.clone()));
-    spawn_local(http::serve(
-        http,
-        http::Office::new(post.clone(), meta.clone(), Arc::clone(&house), Arc::clone(&journal)),
-    ));
+    spawn_local(announce(me, data.identity.lives, meta.clone()));
+    let office = http::Office::new(post.clone(), meta.clone(), Arc::clone(&house), Arc::clone(&journal));
+    let _first = driver.office.set(office.clone());
+    spawn_local(http::serve(http, office));
     let mut doors = Vec::new();
     let haste = tokio::select! {
         haste = &mut stopped => haste,
@@ -421,6 +421,19 @@ async fn stay_known(config: Config, name: String, me: NodeId, meta: Embedded) {
             }
         }
         sleep(Duration::from_millis(500)).await;
+    }
+}
+
+/// Its lanes have found what they hold: who waits for its restart may go on.
+async fn announce(node: NodeId, life: u64, meta: Embedded) {
+    loop {
+        match meta.propose(Proposal::Begin { node, life }).await {
+            Ok(_) => return,
+            Err(ProposeError::Refused(why)) => {
+                return tracing::warn!(%why, "nobody knows that this process was started anew");
+            }
+            Err(ProposeError::Unknown | ProposeError::Unavailable(_)) => sleep(Duration::from_millis(500)).await,
+        }
     }
 }
 

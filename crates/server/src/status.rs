@@ -227,7 +227,9 @@ impl Facts<'_> {
                 unserved[0].id
             ));
         }
-        for node in self.blueprint.nodes.values().filter(|node| !self.blueprint.is_present(node.id)) {
+        // One whose name another data directory has taken over will never be back, and nobody misses it.
+        let is_missed = |id| !self.blueprint.is_present(id) && !self.blueprint.is_replaced(id);
+        for node in self.blueprint.nodes.values().filter(|node| is_missed(node.id)) {
             problems.push(format!("{} has departed: start it again, or its copies are made anew elsewhere", node.name));
         }
         let short = |bucket: &&BucketStatus| {

@@ -564,3 +564,52 @@ fn pipelines_are_as_if_asked_one_by_one() {
         }
     }
 }
+
+#[test]
+fn transactions_as_redis_has_them() {
+    let node = Node::start(1);
+    for port in [node.ports.cluster, node.ports.any] {
+        let mut client = Client::connect(port);
+        let mut is = |words: &[&str], expected: Reply| assert_eq!(client.ask(words), expected, "{words:?}");
+        let queued = || Reply::Simple(Bytes::from_static(b"QUEUED"));
+        let aborted = || Reply::error("EXECABORT Transaction discarded because of previous errors.");
+        is(&["EXEC"], Reply::error("ERR EXEC without MULTI"));
+        is(&["DISCARD"], Reply::error("ERR DISCARD without MULTI"));
+        is(&["MULTI"], Reply::Ok);
+        is(&["MULTI"], Reply::error("ERR MULTI calls can not be nested"));
+        is(&["EXEC"], Reply::Array(Vec::new()));
+
+        is(&["DEL", "{t}a", "{t}b"], Reply::Number(0));
+        is(&["MULTI"], Reply::Ok);
+        is(&["SET", "{t}a", "x"], queued());
+        is(&["INCR", "{t}a"], queued());
+        is(&["RPUSH", "{t}b", "1", "2"], queued());
+        is(&["GET", "{t}a"], queued());
+        let failed = Reply::error("ERR value is not an integer or out of range");
+        is(&["EXEC"], Reply::Array(vec![Reply::Ok, failed, Reply::Number(2), Reply::text("x")]));
+        is(&["LLEN", "{t}b"], Reply::Number(2));
+
+        is(&["MULTI"], Reply::Ok);
+        is(&["SET", "{t}a", "y"], queued());
+        is(&["DISCARD"], Reply::Ok);
+        is(&["GET", "{t}a"], Reply::text("x"));
+
+        for (words, error) in [
+            (&["NOSUCH"][..], "ERR unknown command 'NOSUCH', with args beginning with: "),
+            (&["GET"], "ERR wrong number of arguments for 'get' command"),
+            (&["SET", "{u}a", "1"], "CROSSSLOT Keys in request don't hash to the same slot"),
+            (&["MGET", "{t}a", "{u}a"], "CROSSSLOT Keys in request don't hash to the same slot"),
+            (&["PING"], "ERR 'ping' cannot be part of a transaction: it is about no key"),
+        ] {
+            is(&["MULTI"], Reply::Ok);
+            is(&["SET", "{t}a", "z"], queued());
+            is(words, Reply::error(error));
+            is(&["EXEC"], aborted());
+            is(&["GET", "{t}a"], Reply::text("x"));
+        }
+        is(&["MULTI"], Reply::Ok);
+        is(&["RESET"], Reply::Simple(Bytes::from_static(b"RESET")));
+        is(&["EXEC"], Reply::error("ERR EXEC without MULTI"));
+        is(&["DEL", "{t}a", "{t}b"], Reply::Number(2));
+    }
+}

@@ -275,6 +275,8 @@ impl<C: Conduct> World<C> {
                 | Step::Mark { .. }
                 | Step::SetReplicas { .. }
                 | Step::RemoveKeyspace { .. }
+                | Step::AwaitRestart { .. }
+                | Step::Repair { .. }
                 | Step::AwaitErased { .. } => {}
             }
         }

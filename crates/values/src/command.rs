@@ -210,6 +210,16 @@ impl Command {
         Command::built("slot|random", [slot_word(slot), Decimal::unsigned(chance).to_bytes()])
     }
 
+    /// All of these, which are about this slot, as one.
+    #[must_use]
+    pub fn transaction(slot: Slot, commands: &[Command]) -> Command {
+        assert!(commands.iter().all(|command| command.slot == Ok(slot)), "a transaction is about one slot");
+        let row = row::named(b"slot|exec").expect("a name of ours");
+        let head = [Bytes::from_static(row.name.as_bytes()), slot_word(slot)];
+        let words: Vec<Bytes> = head.into_iter().chain(commands.iter().map(Command::encode)).collect();
+        Command::of(row, words.into(), None)
+    }
+
     fn built<const WORDS: usize>(name: &'static str, rest: [Bytes; WORDS]) -> Command {
         let row = row::named(name.as_bytes()).expect("a name of ours");
         let mut words = Vec::with_capacity(WORDS + 1);

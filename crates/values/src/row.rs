@@ -78,6 +78,7 @@ pub enum Group {
     List,
     Server,
     String,
+    Transactions,
 }
 
 impl Group {
@@ -90,6 +91,7 @@ impl Group {
             Group::List => "list",
             Group::Server => "server",
             Group::String => "string",
+            Group::Transactions => "transactions",
         }
     }
 }

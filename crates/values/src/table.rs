@@ -168,21 +168,26 @@ impl Table {
     }
 
     fn execute_plain(&mut self, stamp: Stamp, command: &Command) -> Reply {
-        // A reap does just that, and says whether it did.
-        let reaps = command.row().number == crate::commands::REAP;
-        if !reaps && self.keys.some_expired(stamp.clock) {
-            for key in command.keys() {
-                self.keys.reap(stamp.clock, key);
-            }
-        }
-        let words = command.words();
-        let outcome = match command.row().handler {
-            Handler::Write(handler) => handler(&mut self.keys, stamp, words),
-            Handler::Read(handler) => handler(&View { keys: &self.keys, clock: stamp.clock }, words),
-            Handler::Plain(_) | Handler::Door => panic!("{} has no slot, and so no entry", command.name()),
-        };
-        outcome.unwrap_or_else(|error| error)
+        run(&mut self.keys, stamp, command)
     }
+}
+
+/// Executes a command on a slot's keys: an entry, or one of several in an entry.
+pub(crate) fn run(keys: &mut Keys, stamp: Stamp, command: &Command) -> Reply {
+    // A reap does just that, and says whether it did.
+    let reaps = command.row().number == crate::commands::REAP;
+    if !reaps && keys.some_expired(stamp.clock) {
+        for key in command.keys() {
+            keys.reap(stamp.clock, key);
+        }
+    }
+    let words = command.words();
+    let outcome = match command.row().handler {
+        Handler::Write(handler) => handler(keys, stamp, words),
+        Handler::Read(handler) => handler(&View { keys, clock: stamp.clock }, words),
+        Handler::Plain(_) | Handler::Door => panic!("{} has no slot, and so no entry", command.name()),
+    };
+    outcome.unwrap_or_else(|error| error)
 }
 
 /// Decodes a value that must fill `bytes` to the last one.

@@ -76,6 +76,7 @@ const PINNED: &str = "
     5 slot|flush
     6 slot|keys
     7 slot|random
+    8 slot|exec
     16 append
     17 decr
     18 decrby

@@ -18,7 +18,7 @@ fn pick<T: Clone>(from: impl IntoIterator<Item = T>, die: u16) -> Option<T> {
 
 fn command(b: &Blueprint, (kind, x, y, z): Dice) -> Command {
     let node = NodeId(u64::from(x % 7) + 1);
-    match kind % 50 {
+    match kind % 52 {
         0..4 => add_node(node.0, &letter(u64::from(y % 6) + 1)),
         4 => Command::Depart { node },
         5 => Command::Return { node },
@@ -34,6 +34,8 @@ fn command(b: &Blueprint, (kind, x, y, z): Dice) -> Command {
         21..30 => operation(b, x, y, z),
         42 => Command::Mark { node, intent: intent(y) },
         43..45 => Command::SetReplicas { keyspace: KeyspaceId(u32::from(x % 5) + 1), replicas: (y % 5) as u8 },
+        50 => Command::Begin { node, life: u64::from(y % 40) },
+        51 => repair(b, x, y, z),
         _ => succeed(b, x, y, z),
     }
 }
@@ -176,11 +178,29 @@ fn start_operation(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
         1 => alloc::vec![enlist, seated, hand_over, dismiss],
         2 => alloc::vec![Step::HandOver { bucket, to: old }],
         3 => alloc::vec![dismiss],
+        5 => alloc::vec![Step::AwaitRestart { bucket, node: old, life: u64::from(x % 20) }],
         4 => alloc::vec![split, Step::Enlist { bucket: child, node }],
         _ => alloc::vec![enlist, split],
     };
     let id = OperationId(b.next_operation.0 - u64::from(x.is_multiple_of(13)));
     Command::StartOperation { id, by: "somebody: for a reason".into(), steps }
+}
+
+/// Of a bucket whose members have departed; if there is none, one that is present does.
+fn repair(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
+    let governed = || b.buckets.values().filter_map(|k| Some((k, k.government()?)));
+    let is_present = |m: &Member| b.is_present(m.node);
+    let lost = governed().filter(|(_, g)| !g.members().any(|m| is_present(&m)));
+    let Some((bucket, g)) = pick(lost, x) else {
+        let members = pick(governed(), x).into_iter().flat_map(|(_, g)| g.members().collect::<Vec<_>>());
+        return Command::Depart { node: members.into_iter().find(is_present).map_or(NodeId(1), |m| m.node) };
+    };
+    let present: Vec<NodeId> = b.nodes.keys().copied().filter(|n| b.is_present(*n)).collect();
+    let remedy = match (z / 4 % 3, pick(present.iter().copied(), y)) {
+        (0, Some(node)) => Remedy::Copy(Member { node, incarnation: Incarnation(u64::from(y % 9)) }),
+        _ => Remedy::Empty(present.into_iter().take(usize::from(b.keyspaces[&bucket.keyspace].replicas)).collect()),
+    };
+    Command::Repair { bucket: bucket.id, replaces: g.term, by: "somebody: it is lost".into(), remedy }
 }
 
 fn succeed(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
@@ -337,7 +357,7 @@ fn histories_reach_every_corner() {
     use proptest::test_runner::TestRunner;
 
     let mut runner = TestRunner::deterministic();
-    let (mut commands, mut changes) = ([0u32; 23], [0u32; 9]);
+    let (mut commands, mut changes) = ([0u32; 25], [0u32; 9]);
     let (mut heirs, mut retired, mut refused) = (0, 0, 0);
     for _ in 0..400 {
         let mut b = history(&[]).pop().unwrap();
@@ -357,7 +377,7 @@ fn histories_reach_every_corner() {
     assert!(heirs > 200 && retired > 200 && refused > 200, "{heirs} {retired} {refused}");
 }
 
-fn count(command: &Command, commands: &mut [u32; 23], changes: &mut [u32; 9]) {
+fn count(command: &Command, commands: &mut [u32; 25], changes: &mut [u32; 9]) {
     let which = match command {
         Command::AddNode { .. } => 0,
         Command::Depart { .. } => 1,
@@ -381,6 +401,8 @@ fn count(command: &Command, commands: &mut [u32; 23], changes: &mut [u32; 9]) {
         Command::Mark { .. } => 18,
         Command::SetReplicas { .. } => 19,
         Command::ThrottleOperation { .. } => 22,
+        Command::Begin { .. } => 23,
+        Command::Repair { .. } => 24,
         Command::Succeed { change, .. } => {
             changes[match change {
                 Change::Enlist { .. } => 0,

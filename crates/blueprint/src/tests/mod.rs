@@ -5,6 +5,7 @@ mod intent;
 mod merges;
 mod operations;
 mod past;
+mod repair;
 mod reports;
 
 use alloc::format;

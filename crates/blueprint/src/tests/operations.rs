@@ -500,3 +500,41 @@ fn a_throttle_is_shared_by_the_candidates_of_the_operation() {
     town.accept(&cancel(1));
     assert_eq!(throttles(&town), []);
 }
+
+/// A process that is a later one, of a node that is there and has its part again; who was replaced will never be back.
+#[test]
+fn a_restart_is_over_when_the_node_has_its_part_again() {
+    let mut town = Town::of_one_bucket();
+    let begin = |life| Command::Begin { node: NodeId(2), life };
+    let restart = Step::AwaitRestart { bucket: B1, node: NodeId(2), life: 4 };
+    town.accept(&begin(4));
+    town.accept(&start(1, vec![restart.clone()]));
+    assert_eq!(town.refuse(&advance(1, 0)), Refusal::StepOpen { id: OperationId(1), step: 0 });
+    town.accept(&begin(5));
+    let epoch = town.blueprint.epoch;
+    town.blueprint.apply(&begin(3)).expect("it is true already, and more");
+    assert_eq!((town.blueprint.epoch, town.blueprint.nodes[&NodeId(2)].life), (epoch, 5), "said late");
+    town.accept(&Command::Depart { node: NodeId(2) });
+    assert_eq!(town.refuse(&advance(1, 0)), Refusal::StepOpen { id: OperationId(1), step: 0 });
+    town.accept(&Command::Return { node: NodeId(2) });
+    town.accept(&advance(1, 0));
+    assert_eq!(town.blueprint.operations[&OperationId(1)].state, OperationState::Done);
+
+    // Dismissed meanwhile: not before it is seated again, or another one in its place.
+    let later = Step::AwaitRestart { bucket: B1, node: NodeId(2), life: 5 };
+    town.accept(&start(2, vec![later]));
+    town.accept(&begin(6));
+    let government = town.blueprint.government(B1).expect("it is governed").clone();
+    let secondary = *government.secondaries.iter().find(|m| m.node == NodeId(2)).expect("it is a secondary");
+    let dismiss = Change::Dismiss { secondary, fate: Fate::Leaves };
+    town.accept(&Command::Succeed { bucket: B1, replaces: government.term, change: dismiss });
+    assert_eq!(town.refuse(&advance(2, 0)), Refusal::StepOpen { id: OperationId(2), step: 0 });
+    town.accept(&Command::Depart { node: NodeId(2) });
+    let name = town.blueprint.nodes[&NodeId(2)].name.clone();
+    town.accept(&add_node(9, &name));
+    town.accept(&advance(2, 0));
+    let failed = OperationState::Failed { why: Hitch::NodeGone(NodeId(2)) };
+    assert_eq!(town.blueprint.operations[&OperationId(2)].state, failed);
+    assert_eq!(town.refuse(&Command::Begin { node: NodeId(77), life: 1 }), Refusal::UnknownNode(NodeId(77)));
+    assert_eq!(town.refuse(&begin(u64::MAX)), Refusal::BadLife(u64::MAX));
+}

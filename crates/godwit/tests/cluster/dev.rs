@@ -156,3 +156,15 @@ fn nothing_acknowledged_is_lost() {
     let inspected = dev.succeed(&["inspect", dev.data.join("node-1").to_str().expect("a plain path")]);
     assert!(inspected.contains("b1"), "{inspected}");
 }
+
+#[test]
+fn dev_restarts_its_nodes_in_turn() {
+    let dev = Dev::start("dev-rolling", &["--buckets", "6"]);
+    assert_eq!(dev.ask(&["SET", "a", "1"]), Reply::Ok);
+    let said = dev.succeed(&["dev", "rolling-restart"]);
+    for line in ["node 1 leads nothing now", "node 2 leads nothing now", "node 3 leads nothing now", "is done"] {
+        assert!(said.contains(line), "{said}");
+    }
+    dev.until_well();
+    assert_eq!(dev.ask(&["GET", "a"]), Reply::text("1"));
+}

@@ -303,3 +303,45 @@ fn an_operation_that_waits_says_for_whom_and_can_be_cancelled() {
     let after = bucket(&cluster, "b1");
     assert!(after.candidates.is_empty() && members(&after) == members(&b1), "{after:?}");
 }
+
+/// Whoever looks after the nodes restarts each when it is told to. Clients write all the time.
+#[test]
+fn every_node_is_restarted_when_it_leads_nothing() {
+    let mut cluster = Cluster::start("rolling", &Shape { buckets: 6, ..Shape::default() });
+    let load = Load::start(&cluster, Manner::Cluster);
+    load.flow(50, &cluster);
+    let led = |cluster: &Cluster| -> BTreeMap<String, String> {
+        let buckets = cluster.status().expect("it runs").buckets;
+        buckets.into_iter().map(|bucket| (bucket.id, bucket.primary)).collect()
+    };
+    let (before, pids) = (led(&cluster), [1, 2, 3].map(|number| cluster.node(number).pid()));
+    let id = plan(&cluster, "rolling-restart");
+    cluster.succeed(&["apply", &id]);
+    let asked = |cluster: &Cluster| {
+        let views = cluster.nodes.iter().filter_map(|node| http(&node.address(200), "GET", "/v1/operations", ""));
+        let all = views.filter_map(|(_, body)| serde_json::from_str::<Vec<OperationView>>(&body).ok()).flatten();
+        all.filter(|one| one.id == id).max_by_key(|one| one.done)
+    };
+    for number in 1..=3 {
+        let name = cluster.node(number).name();
+        let its_turn = || asked(&cluster).filter(|one| one.restart.as_ref() == Some(&name));
+        until(&format!("it is the turn of {name}"), its_turn, || {
+            format!("{:?}\n{}", asked(&cluster), cluster.describe())
+        });
+        assert!(led(&cluster).values().all(|primary| *primary != name), "it leads nothing now");
+        let told =
+            || text(&cluster.godwit(&["why"])).contains(&format!("{name} leads nothing now: restart it")).then_some(());
+        until("that is said", told, || cluster.describe());
+        cluster.node(number).signal(rustix::process::Signal::TERM);
+        cluster.wait_for_end(number);
+        cluster.start_node(number);
+        cluster.until_up(number);
+    }
+    let over = until("it is over", || asked(&cluster).filter(|one| one.state != "running"), || cluster.describe());
+    assert_eq!((over.state.as_str(), over.why.as_str()), ("done", ""), "{over:?}");
+    cluster.until_well();
+    assert_eq!(led(&cluster), before, "everyone leads what it led");
+    assert!([1, 2, 3].map(|number| cluster.node(number).pid()).iter().all(|pid| !pids.contains(pid)));
+    load.flow(50, &cluster);
+    assert!(load.end().is_clean());
+}

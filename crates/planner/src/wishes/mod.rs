@@ -4,5 +4,6 @@ mod give;
 mod leave;
 mod one_bucket;
 mod replicas;
+mod restart;
 mod slots;
 mod spread;

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use blueprint::{BucketId, NodeId};
+use blueprint::{BucketId, KeyspaceId, NodeId};
 
 use crate::draft::{Draft, Purpose};
 use crate::objection::Objection;
@@ -21,6 +21,25 @@ impl Draft<'_> {
         Some(Purpose {
             why: format!("{node} leads {bucket}"),
             idle: format!("{node} leads {bucket} already"),
+            hand_over: "led until now",
+            first: Vec::new(),
+        })
+    }
+
+    /// Only what it is a member of already: nothing is copied.
+    pub(crate) fn take_lead(&mut self, node: NodeId, keyspace: KeyspaceId) -> Option<Purpose> {
+        let to = self.open_node(node);
+        self.known_keyspace(keyspace)?;
+        let to = to?;
+        for bucket in self.of_keyspace(keyspace) {
+            let piece = &self.sketch.buckets[bucket];
+            if piece.members.contains(&to) && piece.leader != to && self.is_free(bucket) {
+                self.sketch.buckets[bucket].leader = to;
+            }
+        }
+        Some(Purpose {
+            why: format!("{node} leads all of {keyspace} that it has a copy of"),
+            idle: format!("{node} leads all of {keyspace} that it has a copy of already"),
             hand_over: "led until now",
             first: Vec::new(),
         })

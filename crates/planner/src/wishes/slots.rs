@@ -102,6 +102,31 @@ impl Draft<'_> {
         })
     }
 
+    pub(crate) fn migrate_each(&mut self, keyspace: KeyspaceId, moves: &[(SlotSet, NodeId)]) -> Option<Purpose> {
+        let mut parts = Vec::with_capacity(moves.len());
+        let mut taken = SlotSet::new();
+        for (slots, to) in moves {
+            let twice = taken.intersection(slots);
+            if !twice.is_empty() {
+                self.object(Objection::SlotsTwice { slots: twice });
+                return None;
+            }
+            taken = taken.union(slots);
+            self.migrate_slots(keyspace, slots, *to)?;
+            parts.push(format!("{to} leads slots {slots}"));
+        }
+        if moves.is_empty() {
+            self.object(Objection::NoSlots);
+            return None;
+        }
+        Some(Purpose {
+            why: format!("{} of {keyspace}", parts.join(", ")),
+            idle: "they lead these slots already".into(),
+            hand_over: "led until now",
+            first: Vec::new(),
+        })
+    }
+
     /// The node leads the bucket. If it had no part in it, whoever is missed least goes for it: a copy in its own zone, if that would
     /// have too many; or else who led.
     fn put_in_charge(&mut self, bucket: BucketAt, node: NodeAt) {

@@ -57,6 +57,8 @@ fn unknown_ids() {
         Wish::DoubleBuckets { keyspace },
         Wish::SetReplicas { keyspace, replicas: 2 },
         Wish::MigrateSlots { keyspace, slots: slots(0, 9), to: n(1) },
+        Wish::MigrateEach { keyspace, moves: vec![(slots(0, 9), n(1))] },
+        Wish::TakeLead { node: n(1), keyspace },
     ] {
         assert_refused(&world, &wish, &[Objection::UnknownKeyspace(keyspace)]);
     }
@@ -65,6 +67,15 @@ fn unknown_ids() {
     assert_refused(&world, &Wish::SplitBucket { bucket, slots: None }, &unknown);
     let both = [Objection::UnknownBucket(b(8)), Objection::UnknownNode(n(9))];
     assert_refused(&world, &Wish::MoveReplica { bucket, from: n(1), to: n(9) }, &both);
+}
+
+#[test]
+fn a_slot_that_is_to_go_to_two_nodes() {
+    let moves = vec![(slots(0, 9), n(2)), (slots(9, 20), n(3))];
+    let twice = Objection::SlotsTwice { slots: slots(9, 9) };
+    assert_refused(&four_nodes(), &Wish::MigrateEach { keyspace: K1, moves }, &[twice]);
+    let none = Wish::MigrateEach { keyspace: K1, moves: Vec::new() };
+    assert_refused(&four_nodes(), &none, &[Objection::NoSlots]);
 }
 
 #[test]

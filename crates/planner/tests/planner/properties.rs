@@ -115,7 +115,7 @@ fn any_wish(world: &World, dice: &mut Dice) -> Wish {
         let (one, other) = (dice.roll(16384) as u16, dice.roll(16384) as u16);
         slots(one.min(other), one.max(other))
     };
-    match dice.roll(16) {
+    match dice.roll(18) {
         0 => Wish::AddNode { node: node(dice) },
         1 => Wish::Rebalance { keyspace: None },
         2 => Wish::Rebalance { keyspace: Some(K1) },
@@ -130,6 +130,12 @@ fn any_wish(world: &World, dice: &mut Dice) -> Wish {
         11 => Wish::Undrain { node: node(dice) },
         13 => Wish::MergeBuckets { bucket: bucket(dice), into: bucket(dice) },
         12 => Wish::RemoveKeyspace { keyspace: K1 },
+        14 => Wish::TakeLead { node: node(dice), keyspace: K1 },
+        15 => {
+            let (all, edge) = (range(dice), slots(0, dice.roll(16384) as u16));
+            let moves = vec![(all.intersection(&edge), node(dice)), (all.difference(&edge), node(dice))];
+            Wish::MigrateEach { keyspace: K1, moves }
+        }
         _ => Wish::SetReplicas { keyspace: K1, replicas: dice.roll(6) as u8 },
     }
 }
@@ -169,11 +175,26 @@ fn assert_fulfilled(before: &World, after: &World, wish: &Wish, plan: &Plan) {
             }
         }
         Wish::MergeBuckets { bucket, .. } => assert!(after.blueprint.is_retired(*bucket)),
+        Wish::MigrateEach { keyspace, moves } => {
+            for (slot, to) in moves.iter().flat_map(|(slots, to)| slots.iter().map(move |slot| (slot, to))) {
+                let bucket = after.blueprint.bucket_of(*keyspace, slot).unwrap();
+                assert_eq!(bucket.government().unwrap().primary.node, *to);
+            }
+        }
+        Wish::TakeLead { node, keyspace } => {
+            assert_eq!(plan.summary.copies, 0);
+            for bucket in before.blueprint.buckets_of(*keyspace) {
+                if before.members(bucket.id).contains(node) {
+                    assert_eq!(after.government(bucket.id).primary.node, *node);
+                }
+            }
+        }
         Wish::SplitBucket { .. } => assert_eq!(after.blueprint.buckets.len(), before.blueprint.buckets.len() + 1),
         Wish::DoubleBuckets { keyspace } => {
             let buckets = |world: &World| world.blueprint.buckets_of(*keyspace).count();
             assert_eq!(buckets(after), buckets(before) * 2);
         }
+        Wish::RollingRestart { .. } => unreachable!("nothing here restarts: see wishes.rs"),
         Wish::SetReplicas { keyspace, replicas } => {
             let present = |node: &NodeId| after.blueprint.is_present(*node);
             for bucket in after.blueprint.buckets_of(*keyspace) {

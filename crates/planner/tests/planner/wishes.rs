@@ -1,6 +1,6 @@
 //! Each wish, by itself.
 
-use blueprint::{Change, Command, Fate, Intent, Slot, Step};
+use blueprint::{BucketId, Change, Command, Fate, Intent, NodeId, Slot, Step};
 use planner::{Objection, Plan, Wish};
 
 use crate::world::{K1, World, b, n, slots, spread};
@@ -330,4 +330,51 @@ fn who_lacks_a_copy_comes_first() {
     let plan = world.fulfil(&Wish::RemoveNode { node: n(1) });
     let order: Vec<_> = plan.steps.iter().filter_map(|planned| planned.step.bucket()).take(4).collect();
     assert_eq!(order, [b(4), b(1), b(2), b(3)]);
+}
+
+/// One node after the other: others lead meanwhile, and in the end everyone leads what it led.
+#[test]
+fn a_rolling_restart() {
+    let mut world = World::with_buckets(3, 6, 3);
+    let plan = world.plan(&Wish::RollingRestart { nodes: Vec::new() }).expect("nothing speaks against it");
+    let led: Vec<NodeId> =
+        world.blueprint.buckets.keys().map(|bucket| world.government(*bucket).primary.node).collect();
+    let mut turns: Vec<NodeId> = plan
+        .steps
+        .iter()
+        .filter_map(|planned| match planned.step {
+            Step::AwaitRestart { node, .. } => Some(node),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(turns.len(), 18, "each node, in each of its buckets");
+    turns.dedup();
+    assert_eq!(turns, [n(1), n(2), n(3)]);
+    assert_eq!((plan.summary.hand_overs, plan.summary.copies, plan.operations().len()), (12, 0, 1));
+
+    for planned in &plan.steps {
+        match planned.step {
+            Step::HandOver { bucket, to } => {
+                let government = world.government(bucket).clone();
+                let to = government.named(to).expect("a member");
+                world.succeed(bucket, Change::HandOver { to, by: government.primary });
+            }
+            Step::AwaitRestart { node, .. } => {
+                let leads = |bucket: &BucketId| world.government(*bucket).primary.node == node;
+                assert!(!world.blueprint.buckets.keys().any(leads), "{node} leads something when it is restarted");
+            }
+            _ => panic!("{planned:?}"),
+        }
+    }
+    let now: Vec<NodeId> =
+        world.blueprint.buckets.keys().map(|bucket| world.government(*bucket).primary.node).collect();
+    assert_eq!(now, led);
+
+    let one = world.plan(&Wish::RollingRestart { nodes: vec![n(2), n(2)] }).expect("nothing speaks against it");
+    assert_eq!(one.summary.hand_overs, 4);
+    world.accept(&Command::Depart { node: n(3) });
+    let gone = world.plan(&Wish::RollingRestart { nodes: vec![n(3)] });
+    assert_eq!(gone, Err(vec![Objection::DepartedNode(n(3))]));
+    let alone = World::with_buckets(2, 2, 1).plan(&Wish::RollingRestart { nodes: vec![n(1)] });
+    assert!(matches!(&alone, Err(all) if matches!(all[..], [Objection::NobodyToLead { .. }])), "{alone:?}");
 }

@@ -166,6 +166,10 @@ impl World {
                     self.succeed(bucket, Change::Dismiss { secondary, fate });
                 }
             }
+            Step::AwaitRestart { node, life, .. } => {
+                self.accept(&Command::Begin { node: *node, life: life + 1 });
+            }
+            Step::Repair { .. } => panic!("nobody plans that"),
             Step::Split { child, slots, .. } => {
                 let at = Position::new(government.term.0, 1);
                 self.accept(&Command::Register { parent: bucket, child: *child, slots: slots.clone(), at });

@@ -98,6 +98,8 @@ impl<C: Conduct> Coordinator<C> {
             | Step::Dismiss { .. }
             | Step::Split { .. }
             | Step::Merge { .. }
+            | Step::AwaitRestart { .. }
+            | Step::Repair { .. }
             | Step::SetMinimum { .. } => unreachable!("it is about a bucket"),
         };
         self.propose(now, command, mine, out)
@@ -112,6 +114,8 @@ impl<C: Conduct> Coordinator<C> {
             Step::AwaitSeated { node, .. } => Due::Nothing(Until::Seated { node: *node, primary }),
             Step::HandOver { bucket, to } => self.hand_over_due(now, *bucket, *to, government),
             Step::Dismiss { bucket, node } => self.dismiss_due(now, operation, *bucket, *node, government),
+            Step::AwaitRestart { node, life, .. } => Due::Nothing(self.restart_due(*node, *life, primary)),
+            Step::Repair { .. } => unreachable!("it is true from the moment it is written down"),
             Step::Split { .. } if silent(primary) => Due::Nothing(Until::Answers(primary)),
             Step::Split { bucket, child, slots } => {
                 let order = Order::Split { bucket: *bucket, child: *child, slots: slots.clone() };
@@ -140,6 +144,16 @@ impl<C: Conduct> Coordinator<C> {
         }
         let silent = government.members().find(|m| !self.watch.hears(m.node, now));
         silent.map_or(Due::Bind(into), |m| Due::Nothing(Until::Answers(m.node)))
+    }
+
+    /// Nobody here can start a process: whoever looks after the node is told to. From then on the bucket's primary does the rest.
+    fn restart_due(&self, node: NodeId, life: u64, primary: NodeId) -> Until {
+        let blueprint = &self.state.blueprint;
+        if blueprint.nodes.get(&node).is_some_and(|known| known.life > life) {
+            return Until::Seated { node, primary };
+        }
+        let governments = blueprint.buckets.values().filter_map(Bucket::government);
+        Until::Restarted { node, leads: governments.filter(|g| g.primary.node == node).count() }
     }
 
     fn hand_over_due(&self, now: Instant, bucket: BucketId, to: NodeId, government: &Government) -> Due {

@@ -114,6 +114,11 @@ pub enum Until {
         epoch: Epoch,
     },
     Resumed,
+    /// Whoever looks after the node ends its process and starts it again. It leads so many buckets now.
+    Restarted {
+        node: NodeId,
+        leads: usize,
+    },
 }
 
 /// Where another member is to come from.
@@ -138,6 +143,7 @@ impl Until {
             Self::SilentToMost { node, .. }
             | Self::HeardByMost { node, .. }
             | Self::ActsOn { node, .. }
+            | Self::Restarted { node, .. }
             | Self::Answers(node) => Vec::from([*node]),
             Self::NameIsFree { by, .. } => Vec::from([*by]),
             Self::PrimaryHolds { primary, .. } | Self::Registered { primary, .. } | Self::Merged { primary, .. } => {
@@ -221,6 +227,15 @@ impl fmt::Display for Until {
             Self::Accepted { what } => write!(f, "the meta group has accepted {what}"),
             Self::ActsOn { node, epoch } => write!(f, "{node} acts on {epoch}, which it was sent"),
             Self::Resumed => write!(f, "somebody resumes it"),
+            Self::Restarted { node, leads: 0 } => {
+                write!(f, "{node} was started anew: {node} leads nothing now: restart it")
+            }
+            Self::Restarted { node, leads } => {
+                write!(
+                    f,
+                    "{node} was started anew: restart it; it leads {leads}, and hands over when it is told to end"
+                )
+            }
         }
     }
 }

@@ -45,6 +45,8 @@ pub(super) fn step(step: &Step) -> String {
         Step::HandOver { bucket, to } => format!("hand over {bucket} {to}"),
         Step::Dismiss { bucket, node } => format!("dismiss {bucket} {node}"),
         Step::Merge { bucket, into } => format!("merge {bucket} {into}"),
+        Step::Repair { bucket, from } => format!("repair {bucket} {from:?}"),
+        Step::AwaitRestart { bucket, node, life } => format!("restart {bucket} {node} {life}"),
         Step::Split { bucket, child, slots } => format!("split {bucket} {child} {slots}"),
         Step::Mark { node, intent } => format!("mark {node} {intent:?}"),
         Step::SetReplicas { keyspace, replicas } => format!("{replicas} copies of {keyspace}"),

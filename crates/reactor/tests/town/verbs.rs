@@ -14,11 +14,12 @@
 //! slow c1 | let-go c1             what it proposes (but not its reports) is under way, then arrives in order
 //! end n2 b1 t1#7                  where its log ends; `lose n2 b1`: its replica is gone
 //! name n4 c                       a new node under this name
-//! enlist b1 n3 | seat b1 n3 | renew b1   what the primary does by itself
+//! enlist b1 n3 | seat b1 n3 | renew b1   what the primary does by itself; `again b1 n3`: it enlists one that is back
 //! obey                            the primary does what it was told last
 //! mark n1 drains                  or goes, or stays; erase n1 b1: of a keyspace that was removed
 //! start o1 mark n1 drains; replicas k1 3; min b1 2; remove k1; erased k1
 //! start o1 enlist b1 n3; seated b1 n3; hand-over b1 n3; dismiss b1 n1; split b1 b2 0-99
+//! begin n1 2                      its process is the second life of its data; a step: restart b1 n1 1 (later than the first)
 //! pause o1 | resume o1 | cancel o1
 //! tell c1                         the meta group's answer arrives, asked for or not
 //! why c1 | state | probes on | pushes off
@@ -88,6 +89,9 @@ impl Town {
                 let change = Change::Seat { candidate, by: government.primary };
                 self.succeed(bucket, change)?;
             }
+            ["again", b, n] => {
+                self.succeed(BucketId(number(b)?), Change::Enlist { node: NodeId(number(n)?) })?;
+            }
             ["renew", b] => {
                 let bucket = BucketId(number(b)?);
                 let primary = self.meta.blueprint.government(bucket).ok_or("no such bucket")?.primary;
@@ -103,6 +107,9 @@ impl Town {
                 let list = verb.split_once(id).ok_or("no steps")?.1;
                 let steps: Vec<Step> = list.split(';').map(step).collect::<Result<_, _>>()?;
                 self.change(Command::StartOperation { id: OperationId(number(id)?), by: "ada".into(), steps })?;
+            }
+            ["begin", n, life] => {
+                self.change(Command::Begin { node: NodeId(number(n)?), life: number(life)? })?;
             }
             ["pause", id] => self.change(Command::PauseOperation { id: OperationId(number(id)?) })?,
             ["resume", id] => self.change(Command::ResumeOperation { id: OperationId(number(id)?) })?,
@@ -212,6 +219,7 @@ fn step(text: &str) -> Result<Step, String> {
         ["hand-over", _, n] => Step::HandOver { bucket, to: NodeId(number(n)?) },
         ["dismiss", _, n] => Step::Dismiss { bucket, node: NodeId(number(n)?) },
         ["merge", _, into] => Step::Merge { bucket, into: BucketId(number(into)?) },
+        ["restart", _, n, life] => Step::AwaitRestart { bucket, node: NodeId(number(n)?), life: number(life)? },
         ["split", _, child, range] => {
             let (first, last) = range.split_once('-').ok_or("slots are first-last")?;
             let slots = SlotSet::range(Slot(number(first)? as u16), Slot(number(last)? as u16));

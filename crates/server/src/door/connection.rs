@@ -21,6 +21,7 @@ use values::Reply;
 use super::keyspace::Chosen;
 use super::order::Order;
 use super::requests::Asked;
+use super::transaction::Transaction;
 use crate::clock;
 
 /// A client that asks without reading the answers is not read from any more when this much waits for it.
@@ -45,6 +46,8 @@ pub(crate) struct Connection {
     pub(crate) keyspace: Cell<Chosen>,
     pub(crate) last: Cell<(&'static str, Instant)>,
     pub(crate) replies: Cell<Replies>,
+    /// Between `MULTI` and `EXEC`.
+    pub(super) transaction: RefCell<Option<Transaction>>,
     /// Which of its requests are under way, and which wait for others.
     pub(super) order: RefCell<Order<Asked>>,
     writer: OwnedWriteHalf,
@@ -103,6 +106,7 @@ impl Connection {
             keyspace: Cell::default(),
             last: Cell::new(("NULL", clock::now())),
             replies: Cell::new(Replies::On),
+            transaction: RefCell::default(),
             order: RefCell::default(),
             writer,
             queue: RefCell::default(),

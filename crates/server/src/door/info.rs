@@ -7,6 +7,7 @@ use blueprint::NodeId;
 use node::Door;
 
 use super::cluster;
+use super::migrations::Noted;
 use crate::addresses::{Addresses, host_and_port};
 use crate::lane::Driver;
 
@@ -27,6 +28,8 @@ pub(crate) struct House {
     pub(crate) connections: AtomicU64,
     /// Clients that were sent to another node.
     pub(crate) moved: AtomicU64,
+    /// What `CLUSTER GETSLOTMIGRATIONS` was last answered.
+    pub(super) migrations: Noted,
     /// Somebody asked for a shutdown: the main thread looks.
     pub(crate) shutdown: tokio::sync::Notify,
 }
@@ -44,6 +47,7 @@ impl House {
             commands: AtomicU64::new(0),
             connections: AtomicU64::new(0),
             moved: AtomicU64::new(0),
+            migrations: Noted::default(),
             shutdown: tokio::sync::Notify::new(),
         }
     }

@@ -8,12 +8,14 @@ mod cluster;
 mod connection;
 mod info;
 mod keyspace;
+mod migrations;
 mod order;
 mod requests;
 mod server;
 mod talk;
 #[cfg(test)]
 mod tests;
+mod transaction;
 mod wide;
 
 use std::cell::{Cell, RefCell};

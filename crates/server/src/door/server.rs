@@ -46,6 +46,7 @@ pub(super) fn answer(driver: &Rc<Driver>, connection: &Rc<Connection>, command: 
             connection.name.borrow_mut().clear();
             connection.replies.set(Replies::On);
             connection.keyspace.set(Chosen::Default);
+            connection.transaction.take();
             Reply::Simple(Bytes::from_static(b"RESET"))
         }
         "readonly" | "readwrite" if connection.door == Door::Any => {

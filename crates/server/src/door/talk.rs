@@ -10,7 +10,7 @@ use values::{Command, Kind, NoSlot, Reply};
 
 use super::keyspace::{self, Chosen};
 use super::requests::What;
-use super::{Connection, cluster, server, wide};
+use super::{Connection, cluster, server, transaction, wide};
 use crate::addresses::Addresses;
 use crate::lane::Driver;
 
@@ -19,9 +19,13 @@ pub(super) fn hear(driver: &Rc<Driver>, connection: &Rc<Connection>, command: Re
     hall.house.count_command();
     let command = match command {
         Ok(command) => command,
-        Err(error) => return say(driver, connection, error),
+        Err(error) => {
+            transaction::spoil(connection);
+            return say(driver, connection, error);
+        }
     };
     connection.last.set((command.name(), driver.now()));
+    let Some(command) = transaction::pass(driver, connection, command) else { return };
     match (command.kind(), command.slot()) {
         (Kind::Write, _) if hall.refusing.get() => say(driver, connection, disk_full()),
         (Kind::Read | Kind::Write, Ok(_)) => hall.ask(driver, connection, What::One(command)),
@@ -98,7 +102,7 @@ pub(super) fn unanswered(command: &Command) -> Reply {
     })
 }
 
-fn moved(driver: &Driver, command: &Command, node: NodeId) -> Reply {
+pub(super) fn moved(driver: &Driver, command: &Command, node: NodeId) -> Reply {
     driver.hall.house.moved.fetch_add(1, Ordering::Relaxed);
     let address = Addresses::of(driver.lane.borrow().blueprint(), node).map(|a| a.cluster).unwrap_or_default();
     match command.slot() {
@@ -107,7 +111,7 @@ fn moved(driver: &Driver, command: &Command, node: NodeId) -> Reply {
     }
 }
 
-fn cross_slot() -> Reply {
+pub(super) fn cross_slot() -> Reply {
     Reply::error("CROSSSLOT Keys in request don't hash to the same slot")
 }
 

@@ -11,7 +11,7 @@ use values::{Command, Cursor, Reply, Scan, Spread, failed_write};
 
 use super::keyspace::Chosen;
 use super::order::Concern;
-use super::{Connection, clients, cluster, talk};
+use super::{Connection, clients, cluster, migrations, talk};
 use crate::clock;
 use crate::lane::Driver;
 
@@ -22,7 +22,7 @@ const MOST_SLOTS: usize = 2048;
 
 pub(super) fn is_wide(name: &str) -> bool {
     let of_slots = matches!(name, "scan" | "dbsize" | "keys" | "flushall" | "flushdb" | "randomkey");
-    of_slots || matches!(name, "client|list" | "client|kill" | "cluster|getkeysinslot")
+    of_slots || matches!(name, "client|list" | "client|kill" | "cluster|getkeysinslot") || migrations::is_one(name)
 }
 
 /// A command about keys of several slots.
@@ -38,6 +38,7 @@ pub(super) fn ask(driver: &Driver, connection: &Rc<Connection>, place: u64, keys
     answer_later(driver, connection, place, async move |driver| match command.name() {
         "client|list" => clients::list(&driver, &command).await,
         "client|kill" => clients::kill(&driver, &command, me).await,
+        name if migrations::is_one(name) => migrations::answer(&driver, keyspace, &command).await,
         _ => {
             let within = Within { driver, keyspace };
             within.answer(door, command).await.unwrap_or_else(|error| error)

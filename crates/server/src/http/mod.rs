@@ -3,8 +3,10 @@
 mod connections;
 mod facts;
 mod history;
+mod migrations;
 mod operations;
 mod rate;
+mod repair;
 mod wish;
 
 use std::collections::BTreeMap;
@@ -27,7 +29,9 @@ use tokio::time::{sleep, timeout};
 
 pub(crate) use self::connections::Limits;
 pub use self::history::PastView;
+pub(crate) use self::migrations::{Migration, Move, Phase, ranges};
 pub use self::operations::{OperationView, PlanView, StepView};
+pub use self::repair::RepairView;
 pub use self::wish::KINDS;
 use crate::clock;
 use crate::door::{House, resident_bytes};
@@ -160,6 +164,7 @@ pub(crate) async fn serve(listener: TcpListener, office: Office) {
         .route("/v1/operations/{id}", get(operations::one))
         .route("/v1/operations/{id}/{act}", post(operations::act))
         .route("/v1/history", get(history::history))
+        .route("/v1/repair/{bucket}", post(repair::repair))
         .route("/v1/openapi.json", get(openapi))
         .route("/metrics", get(metrics))
         .route("/healthz", get(|| async { "ok\n" }))
@@ -374,6 +379,11 @@ async fn openapi() -> Json<Value> {
     let history = json!({ "get": { "summary": "What became of the cluster: operations, nodes, keyspaces; the oldest first.",
         "parameters": [{ "name": "last", "in": "query", "required": false, "schema": { "type": "integer" } }],
         "responses": json_answer("A list of what happened.") } });
+    let repair = json!({ "post": { "summary": "Unsafe: goes on with a bucket that lost every member. Without 'accept_data_loss', says what would be lost.",
+        "parameters": [{ "name": "bucket", "in": "path", "required": true, "schema": { "type": "string" } }],
+        "requestBody": { "content": { "application/json": { "schema": { "type": "object", "properties": {
+            "accept_data_loss": { "type": "boolean", "default": false }, "by": { "type": "string" } } } } } },
+        "responses": { "200": { "description": "What is lost, and the epoch, if it was done." }, "409": { "description": "Refused: why." } } } });
     Json(json!({
         "openapi": "3.0.3",
         "info": { "title": "Godwit", "version": env!("CARGO_PKG_VERSION") },
@@ -385,6 +395,7 @@ async fn openapi() -> Json<Value> {
             "/v1/keyspaces": create,
             "/v1/operations": operations,
             "/v1/operations/{id}": one,
+            "/v1/repair/{bucket}": repair,
             "/v1/operations/{id}/{act}": act,
             "/v1/history": history,
             "/metrics": text("For Prometheus."),

@@ -48,6 +48,9 @@ pub struct OperationView {
     pub steps: Vec<StepView>,
     /// What coordinators say that the present step waits for.
     pub waits: Vec<String>,
+    /// Whoever looks after this node is to start its process anew now.
+    #[serde(default)]
+    pub restart: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -94,16 +97,16 @@ pub(super) struct Asked {
 #[derive(Default, Deserialize)]
 pub(super) struct Reason {
     #[serde(default)]
-    why: String,
+    pub(super) why: String,
     /// Of a throttle.
     #[serde(default)]
-    rate: String,
+    pub(super) rate: String,
 }
 
 /// Why not.
-struct Refused {
+pub(super) struct Refused {
     code: StatusCode,
-    text: String,
+    pub(super) text: String,
 }
 
 impl Refused {
@@ -151,7 +154,7 @@ pub(super) fn objections(all: &[Objection]) -> String {
 }
 
 impl Office {
-    async fn plan(&self, by: &str, words: &str, limits: Limits) -> Result<PlanView, Refused> {
+    pub(super) async fn plan(&self, by: &str, words: &str, limits: Limits) -> Result<PlanView, Refused> {
         let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
         for _ in 0..ATTEMPTS {
             let state = self.meta.read().await.map_err(|error| {
@@ -192,7 +195,7 @@ impl Office {
         Err(Refused::conflict("the blueprint changes all the time: ask again"))
     }
 
-    async fn act(&self, id: &str, act: &str, Reason { why, rate }: Reason) -> Result<Epoch, Refused> {
+    pub(super) async fn act(&self, id: &str, act: &str, Reason { why, rate }: Reason) -> Result<Epoch, Refused> {
         let id = number_of(id)?;
         let command = match act {
             "apply" => Command::ApplyOperation { id },
@@ -241,7 +244,7 @@ impl Office {
 
     /// What each operation, or only that one, waits for, as the coordinator of this node sees it; and how much of their copies nodes
     /// have.
-    async fn views(&self, only: Option<OperationId>) -> Option<Vec<OperationView>> {
+    pub(super) async fn views(&self, only: Option<OperationId>) -> Option<Vec<OperationView>> {
         self.post
             .ask_desk(move |driver| {
                 let desk = driver.desk.borrow();
@@ -306,6 +309,11 @@ fn operation_view(operation: &Operation, known: &Known<'_>, waits: Vec<String>) 
             Step::HandOver { to, .. } => (format!("hand over to {}", name(to)), None),
             Step::Dismiss { node, .. } => (format!("dismiss {}", name(node)), None),
             Step::Merge { into, .. } => (format!("merge into {into}"), None),
+            Step::Repair { from: None, .. } => ("repaired: its data is lost".to_owned(), None),
+            Step::Repair { from: Some(node), .. } => {
+                (format!("repaired from the copy of {}: what came later is lost", name(node)), None)
+            }
+            Step::AwaitRestart { node, .. } => (format!("restart of {}", name(node)), None),
             Step::Split { child, slots, .. } => (format!("split off {child} with slots {slots}"), None),
             Step::Mark { node, intent } => (format!("mark {} as {}", name(node), intent_words(*intent)), None),
             Step::SetReplicas { keyspace, replicas } => {
@@ -341,6 +349,7 @@ fn operation_view(operation: &Operation, known: &Known<'_>, waits: Vec<String>) 
         throttle: operation.throttle,
         steps,
         waits,
+        restart: to_restart(operation, blueprint),
     }
 }
 
@@ -371,6 +380,12 @@ fn copy_of(known: &Known<'_>, node: NodeId, bucket: BucketId, is_true: bool) -> 
     // What it has and what it takes are told at different moments.
     let bytes = if whole { total } else { row.map_or(0, |row| row.bytes.min(total)) };
     Some(Copied { filled: if whole { 1.0 } else { filled }, bytes, total })
+}
+
+fn to_restart(operation: &Operation, blueprint: &Blueprint) -> Option<String> {
+    let running = operation.state == OperationState::Running;
+    let Some(Step::AwaitRestart { node, life, .. }) = operation.step().filter(|_| running) else { return None };
+    blueprint.nodes.get(node).filter(|known| known.life <= *life).map(|known| known.name.clone())
 }
 
 pub(super) async fn list(State(office): State<Office>) -> Response {

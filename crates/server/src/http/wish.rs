@@ -13,6 +13,8 @@ pub const KINDS: &[(&str, &str)] = &[
     ("swap-primary BUCKET NODE", "NODE, which has a copy, leads"),
     ("move-replica BUCKET FROM TO", "TO takes the part that FROM has"),
     ("migrate-slots SLOTS NODE [KEYSPACE]", "NODE leads these slots, such as 0-1000,5000; they are split off first"),
+    ("take-lead NODE [KEYSPACE]", "NODE leads all that it has a copy of"),
+    ("rolling-restart [NODE …]", "one after the other is started anew, by you, when others lead what it leads"),
     ("split-bucket BUCKET [SLOTS]", "a new bucket gets these slots, or else the upper half"),
     ("merge-buckets BUCKET INTO", "INTO takes over all that BUCKET has; the two were split from each other"),
     ("double-buckets [KEYSPACE]", "each bucket is split in half"),
@@ -38,6 +40,17 @@ pub(super) fn parse(text: &str, blueprint: &Blueprint) -> Result<Wish, String> {
         }
         ["migrate-slots", ranges, to, name] => {
             Wish::MigrateSlots { keyspace: keyspace(name)?, slots: slots(ranges)?, to: node(to)? }
+        }
+        // More slots with another node, and so on, and in the end the keyspace.
+        ["migrate-slots", ref pairs @ .., name] if pairs.len() >= 4 && pairs.len().is_multiple_of(2) => {
+            let one = |pair: &[&str]| Ok::<_, String>((slots(pair[0])?, node(pair[1])?));
+            let moves = pairs.chunks(2).map(one).collect::<Result<_, _>>()?;
+            Wish::MigrateEach { keyspace: keyspace(name)?, moves }
+        }
+        ["take-lead", name] => Wish::TakeLead { node: node(name)?, keyspace: keyspace("default")? },
+        ["take-lead", name, of] => Wish::TakeLead { node: node(name)?, keyspace: keyspace(of)? },
+        ["rolling-restart", ref names @ ..] => {
+            Wish::RollingRestart { nodes: names.iter().map(|name| node(name)).collect::<Result<_, _>>()? }
         }
         ["split-bucket", id] => Wish::SplitBucket { bucket: bucket(id)?, slots: None },
         ["split-bucket", id, ranges] => Wish::SplitBucket { bucket: bucket(id)?, slots: Some(slots(ranges)?) },
@@ -93,7 +106,7 @@ fn bucket(id: &str) -> Result<BucketId, String> {
         .map_err(|_| format!("'{id}' is no bucket: they are called b1, b2, … ('godwit status --buckets')"))
 }
 
-fn slots(text: &str) -> Result<SlotSet, String> {
+pub(super) fn slots(text: &str) -> Result<SlotSet, String> {
     let wrong = || format!("'{text}' are no slots: from 0 to {}, such as 0-1000,5000", Slot::COUNT - 1);
     let mut all = SlotSet::new();
     for range in text.split(',') {

@@ -193,6 +193,11 @@ impl<C: Conduct> World<C> {
                 Subject::Coordinator => false,
             },
             Until::Resumed => operation.is_some_and(|o| o.state == OperationState::Paused),
+            Until::Restarted { node, .. } => {
+                let lives = blueprint.nodes.get(node).map_or(0, |n| n.life);
+                let step = operation.and_then(|o| o.step());
+                matches!(step, Some(blueprint::Step::AwaitRestart { life, .. }) if lives <= *life)
+            }
         }
     }
 

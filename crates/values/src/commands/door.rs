@@ -87,6 +87,10 @@ pub(crate) const ROWS: &[Row] = rows! {
     (319, "godwit|listpeer", 2, RULES, NONE, Server, "0.1.0", Door, "Who leads which slots, and who gets them."),
     (320, "godwit|myid", 2, RULES, NONE, Server, "0.1.0", Door, "The id of this node."),
     (321, "godwit|why", 2, RULES, NONE, Server, "0.1.0", Door, "What it waits for, and why."),
+    (323, "cluster|failover", -2, RULES, NONE, Cluster, "3.0.0", Door, "Leads what it has a copy of."),
+    (324, "cluster|migrateslots", -4, RULES, NONE, Cluster, "9.0.0", Door, "Lets other nodes lead slots."),
+    (325, "cluster|getslotmigrations", 2, RULES, NONE, Cluster, "9.0.0", Door, "How far MIGRATESLOTS got."),
+    (326, "cluster|cancelslotmigrations", 2, RULES, NONE, Cluster, "9.0.0", Door, "Ends what MIGRATESLOTS began."),
     (322, "godwit|help", 2, ALWAYS, NONE, Server, "0.1.0", Plain(help::godwit), "What GODWIT can say."),
 };
 

@@ -14,6 +14,7 @@ mod lists;
 mod object;
 mod options;
 mod strings;
+mod transactions;
 mod whole;
 
 use crate::row::Row;
@@ -36,8 +37,17 @@ macro_rules! rows {
 }
 use rows;
 
-pub(crate) static FAMILIES: [&[Row]; 8] =
-    [whole::ROWS, strings::ROWS, lcs::ROWS, generic::ROWS, expiry::ROWS, object::ROWS, lists::ROWS, door::ROWS];
+pub(crate) static FAMILIES: [&[Row]; 9] = [
+    whole::ROWS,
+    strings::ROWS,
+    lcs::ROWS,
+    generic::ROWS,
+    expiry::ROWS,
+    object::ROWS,
+    lists::ROWS,
+    door::ROWS,
+    transactions::ROWS,
+];
 
 pub(crate) const REAP: u16 = 1;
 /// Is no command by itself: it stands before one.

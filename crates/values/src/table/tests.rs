@@ -311,3 +311,55 @@ proptest! {
         }
     }
 }
+
+/// One entry, each with its own answer; one that fails keeps none of the others; what is expired is not seen.
+#[test]
+fn a_transaction_is_one_entry() {
+    let parse = |words: &str| Command::parse(words.split(' ').map(word).collect::<Vec<_>>()).unwrap();
+    let slot = crate::slot_of(b"{t}a");
+    let all = ["set {t}a 1", "incr {t}a", "rpush {t}a x", "mget {t}a {t}b", "get {t}old"].map(parse);
+    let mut table = Table::new();
+    table.execute::<Honest>(Stamp { clock: 1_000_000, seed: 0 }, &parse("set {t}old 1 px 5"));
+    let transaction = Command::transaction(slot, &all);
+    assert_eq!(Command::decode(&transaction.encode()), Ok(transaction.clone()));
+    let Reply::Array(replies) = table.execute::<Honest>(Stamp { clock: 2_000_000, seed: 0 }, &transaction) else {
+        panic!("one answer for each")
+    };
+    let [Reply::Ok, Reply::Number(2), Reply::Error(error), Reply::Array(values), Reply::Nil] = &replies[..] else {
+        panic!("{replies:?}")
+    };
+    assert!(error.starts_with(b"WRONGTYPE"));
+    assert_eq!(values[..], [Reply::text("2"), Reply::Nil]);
+    assert_eq!(table.count(), 1, "what was expired is reaped");
+}
+
+/// A peer may send anything: what is about another slot, counts series, or is a transaction itself does not count.
+#[test]
+fn what_does_not_belong_into_a_transaction_is_not_done() {
+    let parse = |words: &str| Command::parse(words.split(' ').map(word).collect::<Vec<_>>()).unwrap();
+    let (slot, good) = (crate::slot_of(b"{t}a"), parse("set {t}a 1"));
+    let others = [
+        parse("set {u}a 1").encode(),
+        parse("series 1-9000000 1 set {t}b 1").encode(),
+        Command::transaction(slot, &[good]).encode(),
+        word("nonsense"),
+    ];
+    for other in others {
+        let mut bytes = bytes::BytesMut::new();
+        // The row's number, how many words follow, and those: as `encode` has it.
+        bytes.extend_from_slice(&[1, 8, 2]);
+        for part in [word(&slot.0.to_string()), other] {
+            bytes.extend_from_slice(&[part.len() as u8]);
+            bytes.extend_from_slice(&part);
+        }
+        let command = Command::decode(&bytes.freeze()).expect("it has a slot");
+        let mut table = Table::new();
+        let reply = table.execute::<Honest>(Stamp { clock: 1, seed: 0 }, &command);
+        assert_eq!(reply, Reply::Array(vec![Reply::error("ERR this is no part of a transaction")]));
+        assert!(table.is_empty());
+    }
+}
+
+fn word(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}

@@ -244,7 +244,11 @@ impl Node {
         command
             .arg("--config")
             .arg(self.log.with_file_name("settings.toml"))
-            .args(["--recovery-delay", "1"])
+            .args(if self.flags.iter().any(|flag| flag == "--recovery-delay") {
+                &[][..]
+            } else {
+                &["--recovery-delay", "1"]
+            })
             .args(&self.flags)
             .args(start);
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a file")).stderr(log);
