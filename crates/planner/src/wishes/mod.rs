@@ -6,3 +6,5 @@ mod one_bucket;
 mod replicas;
 mod slots;
 mod spread;
+
+pub(crate) use give::give_all;
