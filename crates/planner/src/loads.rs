@@ -131,15 +131,6 @@ impl<'a> Loads<'a> {
         best.map(|rank| rank.node)
     }
 
-    /// The best one, and whoever is as good: holds as little, here and elsewhere, in a zone with room.
-    pub(crate) fn equals_for(&self, bucket: BucketAt) -> impl Iterator<Item = NodeAt> + '_ {
-        let has_room = move |rank: &&Rank| self.has_zone_room(bucket, self.sketch.nodes[rank.node].zone);
-        let mut able =
-            self.order.iter().filter(has_room).filter(move |rank| self.can_take(bucket, rank.node)).peekable();
-        let least = able.peek().map(|rank| (rank.excess, rank.elsewhere));
-        able.take_while(move |rank| Some((rank.excess, rank.elsewhere)) == least).map(|rank| rank.node)
-    }
-
     /// Where no zone has room: the emptiest node of a zone with few copies.
     pub(crate) fn next_best_for(&self, bucket: BucketAt) -> Option<NodeAt> {
         let takers = self.order.iter().filter(|rank| self.can_take(bucket, rank.node));

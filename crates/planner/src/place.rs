@@ -1,6 +1,5 @@
 //! Where the buckets of a new keyspace go.
 
-use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -9,7 +8,8 @@ use blueprint::{Blueprint, KeyspaceId, Kind, NodeId, Slot, SlotSet};
 use crate::even_out::{Reach, even_out};
 use crate::loads::Loads;
 use crate::objection::Objection;
-use crate::sketch::{BucketAt, NodeAt, Piece, Sketch};
+use crate::sketch::{BucketAt, Piece, Sketch};
+use crate::wishes::give_all;
 use crate::{Facts, leaders};
 
 /// One row for each bucket, its primary first, as `CreateKeyspace` takes them. Everyone holds and leads as many as everyone else; where
@@ -38,8 +38,10 @@ pub fn place(
 
     let missing: Vec<BucketAt> =
         (known..known + buckets).flat_map(|bucket| core::iter::repeat_n(bucket, usize::from(replicas))).collect();
+    let mut objections = Vec::new();
     let mut loads = Loads::weigh(&mut sketch, new, &missing);
-    let given = give_apart(&mut loads, &missing);
+    let given = give_all(&mut loads, &missing, &mut objections);
+    assert!(objections.is_empty(), "an empty bucket takes no room, and there are nodes enough");
     even_out(&mut loads, given, Reach::Anywhere);
     let all: Vec<BucketAt> = (known..known + buckets).collect();
     let nobodys = leaders::settle(&mut sketch, new, &all);
@@ -51,31 +53,6 @@ pub fn place(
     };
     Ok(sketch.buckets[known..].iter().map(row).collect())
 }
-
-/// Everyone is to share buckets with everyone else, not always with the same: when a node dies, all others take over a part of what it
-/// led, and make a part of the copies that are missing. Among those that hold least, the one with the fewest buckets in common with whom
-/// the bucket has already.
-fn give_apart(loads: &mut Loads<'_>, missing: &[BucketAt]) -> Vec<(BucketAt, NodeAt)> {
-    let mut together: BTreeMap<(NodeAt, NodeAt), usize> = BTreeMap::new();
-    let mut given = Vec::with_capacity(missing.len());
-    for bucket in missing.iter().copied() {
-        let has = loads.sketch.buckets[bucket].copies.clone();
-        let common = |node: NodeAt| -> usize {
-            has.iter().map(|other| together.get(&(node.min(*other), node.max(*other))).copied().unwrap_or(0)).sum()
-        };
-        let best = loads.equals_for(bucket).take(COMPARED).min_by_key(|node| common(*node));
-        let node = best.or_else(|| loads.next_best_for(bucket)).expect("there are as many nodes as copies");
-        for other in has {
-            *together.entry((node.min(other), node.max(other))).or_default() += 1;
-        }
-        loads.give(bucket, node);
-        given.push((bucket, node));
-    }
-    given
-}
-
-/// So many of those that hold least are looked at: enough to spread, and a thousand nodes are placed on in no time.
-const COMPARED: usize = 16;
 
 /// A bucket that nobody holds yet. Everything else about it is decided by who makes it.
 fn unborn(blueprint: &Blueprint, replicas: u8, leader: usize) -> Piece {

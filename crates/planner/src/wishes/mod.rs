@@ -7,3 +7,5 @@ mod replicas;
 mod restart;
 mod slots;
 mod spread;
+
+pub(crate) use give::give_all;
