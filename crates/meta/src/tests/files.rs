@@ -65,11 +65,11 @@ async fn what_another_release_wrote_is_not_called_damaged() {
         assert_eq!(said.len(), 2, "nobody reads it, not even to ask whose it is");
         for said in said {
             assert!(said.contains("was written by another release"), "{said}");
-            assert!(said.contains(&format!("in format {format}; this one reads format 2")), "{said}");
+            assert!(said.contains(&format!("in format {format}; this one reads format 3")), "{said}");
             assert!(said.contains("Start the release that wrote it") && !said.contains("damaged"), "{said}");
         }
     }
-    rewrite(&path, record::FORMAT, Some(&[2, 0]));
+    rewrite(&path, record::FORMAT, Some(&[3, 0]));
     open(&path).await.expect("as it was").shutdown().await;
 }
 
@@ -81,7 +81,7 @@ async fn a_snapshot_of_another_release_is_not_called_damaged() {
     rewrite(&path, record::SNAPSHOT, Some(&snapshot));
     rewrite(&path, record::SNAPSHOT_META, Some(&encode(&SnapshotMeta::default())));
     let said = open(&path).await.expect_err("nobody knows that format").to_string();
-    assert!(said.contains("was written by another release") && said.contains("has format 66"), "{said}");
+    assert!(said.contains("was written by another release") && said.contains("has format 67"), "{said}");
 }
 
 #[tokio::test]
