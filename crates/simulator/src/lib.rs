@@ -9,6 +9,7 @@ pub mod explore;
 pub mod faults;
 pub mod host;
 pub mod hunt;
+pub mod matrix;
 pub mod meta;
 pub mod network;
 pub mod panics;
