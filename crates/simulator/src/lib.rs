@@ -14,6 +14,7 @@ pub mod meta;
 pub mod network;
 pub mod panics;
 pub mod plan;
+pub mod planning;
 pub mod report;
 pub mod rng;
 pub mod runner;
