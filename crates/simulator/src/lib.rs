@@ -19,6 +19,7 @@ pub mod report;
 pub mod rng;
 pub mod runner;
 pub mod sabotage;
+pub mod scale;
 pub mod shrink;
 pub mod tally;
 pub mod trace;

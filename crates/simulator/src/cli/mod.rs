@@ -6,6 +6,7 @@ mod matrix;
 mod replay;
 mod run;
 mod sabotage;
+mod scale;
 mod shrink;
 
 use std::fmt::Display;
@@ -40,6 +41,7 @@ enum Command {
     Sabotage(sabotage::Hunt),
     Explore(explore::Explore),
     Matrix(matrix::Matrix),
+    Scale(scale::Scale),
 }
 
 impl Cli {
@@ -51,6 +53,7 @@ impl Cli {
             Command::Sabotage(hunt) => hunt.run(),
             Command::Explore(explore) => explore.run(),
             Command::Matrix(matrix) => matrix.run(),
+            Command::Scale(scale) => scale.run(),
         }
     }
 }
@@ -150,7 +153,8 @@ mod tests {
             "sabotage as-of-ignored heir-reigns-at-once --seeds 9",
             "explore --states 100 --only split,two-members",
             "matrix --every 16",
-            "matrix --cell replace-node/2.filling/joiner/wipe",
+            "scale --brief",
+            "matrix --cell replace-node/3.filling/joiner/wipe",
         ] {
             let words = std::iter::once("simulator").chain(line.split_whitespace());
             assert!(Cli::try_parse_from(words).is_ok(), "{line}");
