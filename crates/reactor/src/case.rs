@@ -5,7 +5,10 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::marker::PhantomData;
 
-use blueprint::{Birth, Blueprint, Bucket, BucketId, Conduct, Government, Instant, Member, NodeId, Step, Term};
+use blueprint::{
+    Birth, Blueprint, Bucket, BucketId, Conduct, Government, Instant, Member, NodeId, Operation, OperationState, Step,
+    Term,
+};
 
 use crate::directory::BucketRow;
 use crate::holding::{Holding, Leading};
@@ -278,8 +281,12 @@ pub(crate) fn copies(government: &Government) -> usize {
 /// How many there will be when the operation that is under way has ended: without those that it dismisses, and with those that it
 /// enlists. (Otherwise: 1. an operation seats a new copy, to dismiss an old one; 2. a third one dies; 3. the old one cannot be
 /// dismissed, because it is needed, and nobody replaces the third, because there are as many copies as wanted.)
+///
+/// Only while it goes on and the bucket can wait for it. (Otherwise, below the minimum: 1. the present step is a split, which cannot
+/// commit; 2. the next one would enlist somebody; 3. nobody else is enlisted, because somebody is about to be.)
 pub(crate) fn copies_to_stay(blueprint: &Blueprint, bucket: BucketId, government: &Government) -> usize {
-    let Some(operation) = blueprint.operation_on(bucket) else { return copies(government) };
+    let goes_on = |operation: &&Operation| operation.state == OperationState::Running && government.in_sync();
+    let Some(operation) = blueprint.operation_on(bucket).filter(goes_on) else { return copies(government) };
     let named =
         |node: NodeId| government.members().chain(government.candidates.iter().copied()).any(|m| m.node == node);
     let (mut leave, mut come) = (BTreeSet::new(), BTreeSet::new());
@@ -308,4 +315,72 @@ pub(crate) fn copies_to_stay(blueprint: &Blueprint, bucket: BucketId, government
         };
     }
     copies(government) + come.len() - leave.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use blueprint::{Change, Command, Durability, Fate, Kind, OperationId, Slot, SlotSet};
+
+    use super::*;
+
+    const BUCKET: BucketId = BucketId(1);
+    const OPERATION: OperationId = OperationId(1);
+
+    /// b1 on n1, n2 and n3, two of which are enough. It is to be split, and then to move from n1 to n4 and from n2 to n5.
+    fn moving() -> Blueprint {
+        let mut blueprint = Blueprint::new();
+        let nodes: Vec<NodeId> = (1..=5).map(NodeId).collect();
+        for id in nodes.iter().copied() {
+            change(&mut blueprint, &Command::AddNode { id, name: id.to_string(), zone: "".into(), addresses: vec![] });
+        }
+        let (name, kind, durability) = ("default".into(), Kind::Store, Durability::Disk);
+        let placement = vec![nodes[..3].to_vec()];
+        let create = Command::CreateKeyspace { name, kind, replicas: 3, min_in_sync: None, durability, placement };
+        change(&mut blueprint, &create);
+        let child = blueprint.next_bucket.next_child_of(BUCKET);
+        let enlist = |node| Step::Enlist { bucket: BUCKET, node: NodeId(node) };
+        let dismiss = |node| Step::Dismiss { bucket: BUCKET, node: NodeId(node) };
+        let split = Step::Split { bucket: BUCKET, child, slots: SlotSet::range(Slot(0), Slot(99)) };
+        let steps = vec![split, enlist(4), enlist(5), dismiss(1), dismiss(2)];
+        change(&mut blueprint, &Command::StartOperation { id: OPERATION, by: "a test".into(), steps });
+        blueprint
+    }
+
+    fn change(blueprint: &mut Blueprint, command: &Command) {
+        blueprint.apply(command).expect("it makes sense");
+    }
+
+    fn lose(blueprint: &mut Blueprint, node: u64) {
+        let government = blueprint.government(BUCKET).expect("it is governed");
+        let secondary = *government.secondaries.iter().find(|m| m.node == NodeId(node)).expect("it is a secondary");
+        let (replaces, next) = (government.term, Change::Dismiss { secondary, fate: Fate::Leaves });
+        change(blueprint, &Command::Succeed { bucket: BUCKET, replaces, change: next });
+    }
+
+    fn to_stay(blueprint: &Blueprint) -> usize {
+        copies_to_stay(blueprint, BUCKET, blueprint.government(BUCKET).expect("it is governed"))
+    }
+
+    #[test]
+    fn who_is_to_come_counts_while_the_bucket_can_wait_for_it() {
+        let mut blueprint = moving();
+        assert_eq!(to_stay(&blueprint), 3, "three, two more, and two less");
+        lose(&mut blueprint, 3);
+        assert_eq!(to_stay(&blueprint), 2, "one is missing, whatever else happens");
+        lose(&mut blueprint, 2);
+        assert_eq!(to_stay(&blueprint), 1, "writes wait for another one, and the split for writes");
+    }
+
+    #[test]
+    fn who_is_to_come_does_not_count_while_nobody_brings_it() {
+        let mut blueprint = moving();
+        lose(&mut blueprint, 2);
+        assert_eq!(to_stay(&blueprint), 3, "n2 was to go anyway");
+        change(&mut blueprint, &Command::PauseOperation { id: OPERATION });
+        assert_eq!(to_stay(&blueprint), 2);
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use blueprint::{
-    BucketId, Change, Command as Proposal, Conduct, Fate, Government, Member, MetaCommand, NodeId, Operation,
+    BucketId, Change, Command as Proposal, Conduct, Fate, Government, Intent, Member, MetaCommand, NodeId, Operation,
     OperationId, OperationState, Step, Unlike,
 };
 
@@ -20,10 +20,12 @@ const MOST_MORE_BUCKETS: usize = 4;
 /// A step that does not come true in this time is given up.
 const STEP_PATIENCE: u64 = 8 * SECOND;
 const TICK: u64 = 120 * MILLI;
+/// How many of a hundred topology changes the planner plans. The others are bare steps, which it would never combine so.
+const PLANNED: u64 = 40;
 
 #[derive(Debug)]
 pub struct Conductor {
-    rng: Rng,
+    pub(crate) rng: Rng,
     /// Since when each operation is at its present step.
     steps: BTreeMap<OperationId, (u32, u64)>,
     pub moves: Vec<Moving>,
@@ -108,6 +110,11 @@ impl<C: Conduct> World<C> {
         for id in self.hopeless_operations() {
             self.propose(Proposal::CancelOperation { id, why: "it waits for a copy that there is no room for".into() });
         }
+        self.put_plans_away();
+        let marked = self.meta.blueprint.nodes.values().filter(|n| n.intent != Intent::Stays).map(|n| n.id);
+        for node in marked.collect::<Vec<_>>() {
+            self.propose(Proposal::Mark { node, intent: Intent::Stays });
+        }
         let paused = |o: &&Operation| o.state == OperationState::Paused;
         for id in self.meta.blueprint.operations.values().filter(paused).map(|o| o.id).collect::<Vec<_>>() {
             self.propose(Proposal::ResumeOperation { id });
@@ -143,6 +150,9 @@ impl<C: Conduct> World<C> {
 
     /// A topology change at random.
     fn start_something(&mut self) {
+        if self.conductor.rng.percent(PLANNED) {
+            return self.start_planned();
+        }
         let buckets: Vec<BucketId> = self.meta.blueprint.buckets.keys().copied().collect();
         let Some(bucket) = self.conductor.rng.pick(&buckets).copied() else { return };
         let Some(government) = self.government(bucket).cloned() else { return };
@@ -186,7 +196,7 @@ impl<C: Conduct> World<C> {
 
     /// Somebody changes their mind about something that is under way.
     fn interfere(&mut self) {
-        let running = self.meta.blueprint.operations.values().filter(|o| !o.is_over());
+        let running = self.meta.blueprint.operations.values().filter(|o| o.is_under_way());
         let running: Vec<(OperationId, OperationState)> = running.map(|o| (o.id, o.state.clone())).collect();
         let Some((id, state)) = self.conductor.rng.pick(&running).cloned() else { return };
         let command = match state {
@@ -201,11 +211,15 @@ impl<C: Conduct> World<C> {
         self.propose(command);
     }
 
+    pub(crate) fn has_room_for_buckets(&self, more: usize) -> bool {
+        let most = MOST_BUCKETS.max(self.plan.buckets + MOST_MORE_BUCKETS);
+        self.meta.blueprint.buckets.len() + more <= most
+    }
+
     fn start_split(&mut self, bucket: BucketId) {
         let Some(parent) = self.meta.blueprint.buckets.get(&bucket) else { return };
         let slots = parent.slots.clone();
-        let most = MOST_BUCKETS.max(self.plan.buckets + MOST_MORE_BUCKETS);
-        if self.meta.blueprint.buckets.len() >= most || slots.len() < 2 {
+        if !self.has_room_for_buckets(1) || slots.len() < 2 {
             return;
         }
         let part = if self.conductor.rng.percent(50) {
@@ -423,6 +437,8 @@ impl<C: Conduct> World<C> {
             Proposal::CancelOperation { .. } => self.tally.note("operations cancelled"),
             Proposal::PauseOperation { .. } => self.tally.note("operations paused"),
             Proposal::ThrottleOperation { rate: Some(_), .. } => self.tally.note("operations throttled"),
+            Proposal::PlanOperation { .. } => self.tally.note("operations planned"),
+            Proposal::ApplyOperation { .. } => self.tally.note("operations applied"),
             _ => {}
         }
     }

@@ -212,7 +212,7 @@ impl<C: Conduct> World<C> {
     }
 
     /// A wiped disk is a new node (R10), under the old one's name.
-    fn wipe(&mut self, host: usize, down_for: u64) -> bool {
+    pub(crate) fn wipe(&mut self, host: usize, down_for: u64) -> bool {
         let vital: Vec<BucketId> = self.buckets_that_need(host);
         if !vital.is_empty() {
             return false;

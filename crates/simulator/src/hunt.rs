@@ -33,9 +33,14 @@ pub enum Place {
 
 /// One world with the bug planted.
 pub fn run_plan(sabotage: &Sabotage, mut plan: Plan, trace: Trace) -> Outcome {
-    plan.vigil = matches!(sabotage.rule, "waits" | "recovery" | "coordinators");
+    plan.vigil = is_watched(sabotage);
     let _planted = plant(sabotage.breach);
     runner::run_plan::<Saboteur>(plan, trace)
+}
+
+/// Does the vigil look on? Not over a bug that breaks something else (see [`Plan::vigil`]).
+pub(crate) fn is_watched(sabotage: &Sabotage) -> bool {
+    matches!(sabotage.rule, "waits" | "recovery" | "coordinators")
 }
 
 /// The lowest of these seeds that notices the bug.

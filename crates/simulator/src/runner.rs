@@ -28,8 +28,12 @@ pub struct Outcome {
 
 /// One world, from its plan to its verdict. A panic is a verdict too.
 pub fn run_plan<C: Conduct>(plan: Plan, trace: Trace) -> Outcome {
-    let seed = plan.seed;
-    let mut world = World::<C>::new(plan, trace);
+    run_world(World::<C>::new(plan, trace)).0
+}
+
+/// The same, and the world as it is in the end.
+pub fn run_world<C: Conduct>(mut world: World<C>) -> (Outcome, World<C>) {
+    let seed = world.plan.seed;
     let failure = match panics::caught(|| world.run()) {
         Ok(verdict) => verdict.err(),
         Err(text) => Some(Failure { checker: "assertion", text }),
@@ -40,7 +44,8 @@ pub fn run_plan<C: Conduct>(plan: Plan, trace: Trace) -> Outcome {
         tally.acked_in_trouble = tally.acked_writes;
     }
     let (lines, chronicle) = (std::mem::take(&mut world.trace.lines), world.trace.chronicle.take());
-    Outcome { seed, tally, hash: world.trace.hash(), failure, lines, chronicle }
+    let outcome = Outcome { seed, tally, hash: world.trace.hash(), failure, lines, chronicle };
+    (outcome, world)
 }
 
 pub fn run_seed<C: Conduct>(seed: u64) -> Outcome {

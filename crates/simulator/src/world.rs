@@ -23,6 +23,8 @@ use crate::checkers::Checkers;
 use crate::clients::Clients;
 use crate::conductor::Conductor;
 use crate::host::{Clock, Disk, Host, Process, Thread, Unsynced};
+use crate::matrix::Drill;
+use crate::matrix::drill::APPLIED_AT;
 use crate::meta::Meta;
 use crate::network::Network;
 use crate::plan::{Fault, MILLI, Plan, SECOND};
@@ -57,28 +59,92 @@ pub struct World<C> {
     outputs: Vec<Output>,
     /// What is sent is counted, if anybody wants to know.
     pub(crate) traffic: Option<Traffic>,
+    /// The one thing that goes wrong, in a world of the matrix.
+    pub(crate) drill: Option<Box<Drill>>,
 }
 
 /// What will happen.
 #[derive(Debug)]
 pub enum Event {
-    Deliver { host: usize, life: u32, station: Option<Station>, input: Input },
-    Look { host: usize, life: u32, station: Station },
-    Synced { host: usize, life: u32, station: Station, batch: BatchId },
-    Stored { host: usize, life: u32, station: Station, id: StoreId, bucket: BucketId, tables: Vec<(Slot, Bytes)> },
-    Wake { host: usize, life: u32, station: Station },
-    Resume { host: usize, life: u32 },
-    Restart { host: usize },
-    Push { host: usize, blueprint: Arc<Blueprint> },
-    Propose { from: Option<Sender>, command: MetaCommand, tries: u8 },
-    MetaRead { from: Sender, id: u64 },
-    ClientCall { host: usize, life: u32, request: RequestId, command: Command, door: Door },
-    ClientAnswer { request: RequestId, answer: Answer },
-    ClientTurn { client: usize },
-    ClientPatience { client: usize, request: RequestId },
-    ClientRetry { client: usize, request: RequestId },
+    Deliver {
+        host: usize,
+        life: u32,
+        station: Option<Station>,
+        input: Input,
+    },
+    Look {
+        host: usize,
+        life: u32,
+        station: Station,
+    },
+    Synced {
+        host: usize,
+        life: u32,
+        station: Station,
+        batch: BatchId,
+    },
+    Stored {
+        host: usize,
+        life: u32,
+        station: Station,
+        id: StoreId,
+        bucket: BucketId,
+        tables: Vec<(Slot, Bytes)>,
+    },
+    Wake {
+        host: usize,
+        life: u32,
+        station: Station,
+    },
+    Resume {
+        host: usize,
+        life: u32,
+    },
+    Restart {
+        host: usize,
+    },
+    Push {
+        host: usize,
+        blueprint: Arc<Blueprint>,
+    },
+    Propose {
+        from: Option<Sender>,
+        command: MetaCommand,
+        tries: u8,
+    },
+    MetaRead {
+        from: Sender,
+        id: u64,
+    },
+    ClientCall {
+        host: usize,
+        life: u32,
+        request: RequestId,
+        command: Command,
+        door: Door,
+    },
+    ClientAnswer {
+        request: RequestId,
+        answer: Answer,
+    },
+    ClientTurn {
+        client: usize,
+    },
+    ClientPatience {
+        client: usize,
+        request: RequestId,
+    },
+    ClientRetry {
+        client: usize,
+        request: RequestId,
+    },
     Fault(Fault),
-    Ambush { host: usize },
+    Ambush {
+        host: usize,
+    },
+    /// A world of the matrix: its operation begins; its blow falls.
+    Drill,
+    Blow,
     Conduct,
     Sweep,
     Heal,
@@ -193,6 +259,7 @@ impl<C: Conduct> World<C> {
             config,
             outputs: Vec::new(),
             traffic: None,
+            drill: None,
             rng,
             plan,
         }
@@ -201,14 +268,17 @@ impl<C: Conduct> World<C> {
     /// From nothing to the verdict.
     pub fn run(&mut self) -> Verdict {
         self.begin();
-        let end = self.plan.unrest + self.plan.patience;
         while let Some(due) = self.queue.pop() {
             self.time = due.time;
             self.tally.events += 1;
-            if self.time > end {
+            // A drill decides only when its blow falls when the world heals.
+            if self.time > self.plan.unrest + self.plan.patience {
                 return self.check_liveness();
             }
             self.on_event(*due.event)?;
+            if self.drill.as_ref().is_some_and(|drill| drill.void().is_some()) {
+                return Ok(());
+            }
             if self.healed && self.clients.are_done() && self.time >= SHORTEST {
                 break;
             }
@@ -281,6 +351,9 @@ impl<C: Conduct> World<C> {
             self.after(delay, Event::ClientTurn { client });
         }
         self.schedule_faults();
+        if self.drill.is_some() {
+            self.at(APPLIED_AT, Event::Drill);
+        }
         self.after(200 * MILLI, Event::Conduct);
         self.after(SECOND, Event::Sweep);
         self.at(self.plan.unrest, Event::Heal);
@@ -289,7 +362,8 @@ impl<C: Conduct> World<C> {
     fn create_keyspace(&mut self, name: &str, buckets: usize) {
         let placement = (0..buckets).map(|b| {
             let node = |k: usize| NodeId(((b + k) % self.plan.nodes) as u64 + 1);
-            (0..usize::from(self.plan.replicas)).map(node).collect()
+            let as_drilled = self.drill.as_ref().map(|drill| drill.holders(b));
+            as_drilled.unwrap_or_else(|| (0..usize::from(self.plan.replicas)).map(node).collect())
         });
         let create = Proposal::CreateKeyspace {
             name: name.into(),
@@ -361,8 +435,11 @@ impl<C: Conduct> World<C> {
                     self.after(delay, Event::Restart { host });
                 }
             }
+            Event::Drill => return self.begin_drill(),
+            Event::Blow => self.strike_blow(),
             Event::Conduct => self.conduct()?,
             Event::Sweep => return self.on_sweep(),
+            Event::Heal if self.time < self.plan.unrest => {} // put off
             Event::Heal => self.heal(),
         }
         Ok(())
@@ -480,6 +557,7 @@ impl<C: Conduct> World<C> {
         let from = self.hosts[host].id;
         let sender = Sender { host, life, station };
         self.trace.output(self.time, host, station, &output);
+        self.drill_on_output(&output);
         if let Some(traffic) = &mut self.traffic {
             traffic.count(self.time, host, &output);
         }
@@ -735,7 +813,7 @@ impl<C: Conduct> World<C> {
         self.after(delay, Event::Propose { from: None, command: MetaCommand::Change(command), tries: 0 });
     }
 
-    fn on_propose(&mut self, from: Option<Sender>, command: MetaCommand, tries: u8) -> Verdict {
+    pub(crate) fn on_propose(&mut self, from: Option<Sender>, command: MetaCommand, tries: u8) -> Verdict {
         if self.meta.away_until > self.time {
             // Lost, or found again when the meta group is back: the proposer cannot tell.
             if self.rng.percent(50) && tries < 8 {
@@ -786,6 +864,7 @@ impl<C: Conduct> World<C> {
                     self.checkers.on_accepted(self.time, &change, &self.hosts, &self.meta)?;
                     self.on_accepted(&change);
                 }
+                self.drill_on_change();
             }
             Err(why) => {
                 self.tally.note("proposals refused");

@@ -19,6 +19,10 @@ const KEPT: &[(u64, &str)] = &[
     (4, "a node that restarted said for a moment what its earlier life had said of replicas (node, directory.rs)"),
     (5847, "members in doubt waited for ever where only an heir had everything (reactor, lost)"),
     (9481, "a child was registered that every member lost with its Split (phaser, split.rs)"),
+    (
+        293,
+        "below the minimum nobody was enlisted: an operation was about to, behind a split that could not commit (case.rs)",
+    ),
     (1703, "two lives of an owner whose clock went back gave out the same numbers (registrar, number.rs)"),
 ];
 

@@ -54,6 +54,11 @@ impl<C: Conduct> Coordinator<C> {
         self.turns.needed_for(now, need) >= self.config.stagger * rank
     }
 
+    /// Is it this one that does at once what an operation needs, by what it knows?
+    pub fn comes_first(&self, operation: OperationId) -> bool {
+        self.rank(operation.0) == 0
+    }
+
     /// How many come before this one.
     fn rank(&self, place: u64) -> u32 {
         let Place { mine, count } = self.place;

@@ -2,9 +2,11 @@
 
 mod ending;
 mod explore;
+mod matrix;
 mod replay;
 mod run;
 mod sabotage;
+mod scale;
 mod shrink;
 
 use std::fmt::Display;
@@ -38,6 +40,8 @@ enum Command {
     Shrink(shrink::Shrink),
     Sabotage(sabotage::Hunt),
     Explore(explore::Explore),
+    Matrix(matrix::Matrix),
+    Scale(scale::Scale),
 }
 
 impl Cli {
@@ -48,6 +52,8 @@ impl Cli {
             Command::Shrink(shrink) => shrink.run(),
             Command::Sabotage(hunt) => hunt.run(),
             Command::Explore(explore) => explore.run(),
+            Command::Matrix(matrix) => matrix.run(),
+            Command::Scale(scale) => scale.run(),
         }
     }
 }
@@ -123,6 +129,8 @@ mod tests {
             "sabotage",
             "sabotage earthquake",
             "explore --only nowhere",
+            "matrix --cell replace-node/99/joiner/wipe",
+            "matrix --every 0",
         ] {
             let words = std::iter::once("simulator").chain(line.split_whitespace());
             let error = Cli::try_parse_from(words).expect_err(line);
@@ -144,6 +152,9 @@ mod tests {
             "sabotage --list",
             "sabotage as-of-ignored heir-reigns-at-once --seeds 9",
             "explore --states 100 --only split,two-members",
+            "matrix --every 16",
+            "scale --brief",
+            "matrix --cell replace-node/3.filling/joiner/wipe",
         ] {
             let words = std::iter::once("simulator").chain(line.split_whitespace());
             assert!(Cli::try_parse_from(words).is_ok(), "{line}");

@@ -83,7 +83,8 @@ impl<C: Conduct> World<C> {
                 all.push(Disorder::Short(bucket.id));
             }
         }
-        let unfinished = blueprint.operations.values().filter(|o| !o.is_over());
+        // One that was only planned waits for nothing but somebody who applies it.
+        let unfinished = blueprint.operations.values().filter(|o| o.is_under_way());
         all.extend(unfinished.map(|o| Disorder::Unfinished(o.id)));
         for host in awake() {
             let Some(node) = host.node() else { continue };
