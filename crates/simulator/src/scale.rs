@@ -14,8 +14,6 @@ use crate::report::{self, Paint, grouped};
 /// Nodes and buckets.
 pub const SIZES: [(u64, usize); 8] =
     [(5, 64), (5, 1_024), (50, 1_024), (50, 16_384), (200, 4_096), (200, 16_384), (1_000, 4_096), (1_000, 16_384)];
-/// Simulated clusters: with more nodes a second takes minutes.
-pub const SIMULATED: [usize; 3] = [5, 50, 200];
 const COPIES: u8 = 3;
 /// With as many zones as copies each copy has its place; with more there is a choice.
 const ZONES: [u64; 2] = [3, 5];

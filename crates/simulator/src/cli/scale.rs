@@ -9,7 +9,7 @@ use super::{Ending, paint, say};
 /// Measure what grows with nodes and buckets: the blueprint, plans, and what simulated clusters say to each other
 #[derive(Debug, Args)]
 pub(super) struct Scale {
-    /// Only what is measured at once; no simulated clusters, of which the largest takes a few minutes
+    /// Only what is measured at once; no simulated clusters
     #[arg(long)]
     brief: bool,
 }
@@ -20,7 +20,7 @@ impl Scale {
         let planned: Vec<_> = scale::SIZES.iter().flat_map(|(nodes, buckets)| scale::plans(*nodes, *buckets)).collect();
         say(scale::text(&grown, &planned, paint()))?;
         if !self.brief {
-            let rows = traffic::measure(&scale::SIMULATED).map_err(|failure| anyhow!(failure.text))?;
+            let rows = traffic::measure(&traffic::SIZES).map_err(|failure| anyhow!(failure.text))?;
             say(traffic::text(&rows, paint()))?;
         }
         Ok(Ending::Well)

@@ -76,7 +76,7 @@ impl Drill {
 
     /// Each operation has worlds of its own.
     pub(super) fn seed(&self) -> u64 {
-        self.asked.name.bytes().fold(0x6d61_7472_6978, |hash, byte| hash * 31 + u64::from(byte))
+        self.asked.name.bytes().fold(0x6d61_7472_6978, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(byte)))
     }
 
     pub(super) fn layout(&self) -> Layout {
