@@ -553,7 +553,7 @@ fn is_stuck(world: &World, bucket: BucketId) -> bool {
 #[test]
 fn the_worlds_are_wild_enough() {
     let mut seen = BTreeSet::new();
-    for seed in 0..6000 {
+    for seed in 0..12_000 {
         let mut world = random_world(seed);
         for node in nodes(&world) {
             let reaction = world.react(node);

@@ -359,7 +359,7 @@ fn histories_reach_every_corner() {
     let mut runner = TestRunner::deterministic();
     let (mut commands, mut changes) = ([0u32; 25], [0u32; 9]);
     let (mut heirs, mut retired, mut refused) = (0, 0, 0);
-    for _ in 0..400 {
+    for _ in 0..500 {
         let mut b = history(&[]).pop().unwrap();
         for roll in dice(150).new_tree(&mut runner).unwrap().current() {
             let command = command(&b, roll);

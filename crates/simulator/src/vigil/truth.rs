@@ -165,7 +165,8 @@ impl<C: Conduct> World<C> {
             Until::EnoughMembers { leaves, comes, .. } => governed.is_some_and(|g| {
                 let others = g.members().filter(|m| m.node != *leaves).count();
                 let has_part = |node: NodeId| g.members().chain(g.candidates.iter().copied()).any(|m| m.node == node);
-                let is_free = |node: &NodeId| blueprint.is_present(*node) && !has_part(*node);
+                let may = |node: &NodeId| !blueprint.drains(*node) || !g.in_sync();
+                let is_free = |node: &NodeId| blueprint.is_present(*node) && !has_part(*node) && may(node);
                 let is_from_there = match comes {
                     Comes::Candidates(nodes) => nodes.iter().any(|n| g.candidates.iter().any(|m| m.node == *n)),
                     Comes::ByRecovery => blueprint.nodes.keys().any(is_free),
