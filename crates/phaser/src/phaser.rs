@@ -546,7 +546,7 @@ impl<C: Conduct> Phaser<C> {
                 Payload::Command { slot, .. } => self.apply_command(slot, entry, ticket, out),
                 Payload::Split { child, ref slots } => {
                     let slots = slots.clone();
-                    self.apply_split(now, child, slots, &entry, out);
+                    self.apply_split(now, child, &slots, &entry, out);
                 }
                 Payload::Freeze { into } => self.apply_freeze(&entry, into, out),
                 Payload::Absorb { .. } => {} // before it counts as applied

@@ -44,21 +44,21 @@ impl<C: Conduct> Phaser<C> {
         &mut self,
         now: Instant,
         child: BucketId,
-        slots: SlotSet,
+        slots: &SlotSet,
         entry: &Entry,
         out: &mut Outbox,
     ) {
         // Tables that are newer than the Split are not what it gives away: they came back since, by an Absorb that follows in the log.
-        let newer = self.as_of.where_value(|as_of| *as_of >= entry.at.index).intersection(&slots);
+        let newer = self.as_of.where_value(|as_of| *as_of >= entry.at.index).intersection(slots);
         // A replica that came later never held these slots: of that no child can be made.
         let whole = self.is_whole() && slots.is_subset(&self.owned) && newer.is_empty();
         let slots_gone = slots.clone();
-        self.owned = self.owned.difference(&slots);
+        self.owned = self.owned.difference(slots);
         let slots = slots.difference(&newer);
         self.disown(&slots);
         let registered = self.known.as_ref().is_some_and(|view| view.children.iter().any(|(known, _)| *known == child));
         let forked = C::breaks(Breach::ParentErasedBeforeFork);
-        self.splits.push(Parted { child, slots: slots.clone(), at: entry.at, registered, forked });
+        self.splits.push(Parted { child, slots: slots_gone.clone(), at: entry.at, registered, forked });
         let abstain_until = self.grants.since_restart();
         out.push(Output::Fork(Fork { child, slots, at: entry.at, clock: entry.clock, whole, abstain_until }));
         if let Role::Leading(leader) = &mut self.role {

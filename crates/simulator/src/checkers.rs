@@ -417,7 +417,7 @@ impl Checkers {
                 match &entry.payload {
                     Payload::Split { slots, .. } => owned = owned.difference(slots),
                     Payload::Absorb { from, freeze, slots, .. } if !beside(*from, *freeze) => {
-                        owned = owned.union(slots)
+                        owned = owned.union(slots);
                     }
                     Payload::Absorb { .. } | Payload::Freeze { .. } | Payload::Reign | Payload::Command { .. } => {}
                 }

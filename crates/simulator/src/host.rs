@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use blueprint::{BucketId, Epoch, Instant, Member, NodeId};
 use node::{BatchId, Input, Lost, Node, NodeDurable, NodeRecord, Output, Station};
-use phaser::{Payload, Record};
+use phaser::Record;
 
 use crate::plan::SECOND;
 
