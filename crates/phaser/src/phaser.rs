@@ -604,7 +604,8 @@ impl<C: Conduct> Phaser<C> {
 
     /// A frozen replica is kept until what was absorbed is saved here: that is not to wait for more writes.
     fn owes_cut(&self) -> bool {
-        !self.joined.is_empty() && !self.disk.is_saving() && !self.keeps_log(self.applied)
+        let early = C::breaks(Breach::FrozenErasedBeforeCheckpoint);
+        !self.joined.is_empty() && !self.disk.is_saving() && !self.keeps_log(self.applied) && !early
     }
 
     /// Committed state only; slots that changed only.

@@ -30,6 +30,8 @@ fn cells_pass() {
         "double-buckets/2.proposed/coordinator/cut",
         "split-bucket/1.proposed/old-primary/pause",
         "rebalance/3.proposed/joiner/restart",
+        "merge-buckets/1.logged/old-primary/crash",
+        "merge-buckets/1.proposed/secondary/wipe",
     ];
     for name in done {
         let ended = run(name);

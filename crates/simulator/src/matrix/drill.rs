@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use blueprint::{
-    BucketId, Change, Command as Proposal, Conduct, Government, MetaCommand, NodeId, Operation, OperationId, Step,
+    Blueprint, BucketId, Change, Command as Proposal, Conduct, Government, MetaCommand, NodeId, Operation, OperationId,
+    OperationState, Step,
 };
 use node::{NodeRecord, Output, PeerMessage};
 use phaser::{Message, Payload, Record};
@@ -145,12 +146,6 @@ impl Cast {
 }
 
 impl<C: Conduct> World<C> {
-    pub(super) fn planned_steps(&self, wish: &Wish) -> Vec<Step> {
-        let plan = planner::plan(&self.meta.blueprint, &Facts::default(), Limits::default(), wish);
-        let plan = plan.expect("nothing speaks against what the matrix asks for");
-        plan.operations().into_iter().next().expect("there is something to be done")
-    }
-
     pub(super) fn drilled_operation(&self) -> Option<&Operation> {
         self.meta.blueprint.operations.get(&self.drill.as_ref()?.operation?)
     }
@@ -159,8 +154,11 @@ impl<C: Conduct> World<C> {
     /// no part in what is done, if there is one.
     pub(crate) fn begin_drill(&mut self) -> Verdict {
         let Some(drill) = &self.drill else { return Ok(()) };
+        if !self.has_done_first() {
+            return self.do_first();
+        }
         let (wish, by) = ((drill.asked.wish)(), format!("matrix: {}", drill.asked.words));
-        let mut steps = self.planned_steps(&wish);
+        let mut steps = planned_steps(&self.meta.blueprint, &wish);
         for attempt in 0..NODES {
             let id = self.meta.blueprint.next_operation;
             self.order(Proposal::PlanOperation { id, by: by.clone(), steps: steps.clone() })?;
@@ -171,9 +169,26 @@ impl<C: Conduct> World<C> {
                 return self.order(Proposal::ApplyOperation { id });
             }
             self.order(Proposal::CancelOperation { id, why: "another is planned".into() })?;
-            steps = self.planned_steps(&wish);
+            steps = planned_steps(&self.meta.blueprint, &wish);
         }
         Ok(())
+    }
+
+    fn has_done_first(&self) -> bool {
+        let Some(drill) = &self.drill else { return true };
+        let done = |o: &Operation| o.started_by == FIRST && o.state == OperationState::Done;
+        drill.asked.first.is_none() || self.meta.blueprint.operations.values().any(done)
+    }
+
+    /// Begins what must be done first, if it is not under way, and looks again in a while.
+    fn do_first(&mut self) -> Verdict {
+        let first = self.drill.as_ref().and_then(|drill| drill.asked.first);
+        self.after(100 * MILLI, Event::Drill);
+        let begun = self.meta.blueprint.operations.values().any(|o| o.started_by == FIRST);
+        let Some(first) = first.filter(|_| !begun) else { return Ok(()) };
+        let (id, by) = (self.meta.blueprint.next_operation, FIRST.to_owned());
+        let steps = planned_steps(&self.meta.blueprint, &first());
+        self.order(Proposal::StartOperation { id, by, steps })
     }
 
     fn note_drill(&mut self, id: OperationId, steps: Vec<Step>) {
@@ -327,6 +342,15 @@ impl<C: Conduct> World<C> {
         }
         self.hosts[host].meta_cut_until = until;
     }
+}
+
+/// Who asks for what must be done first.
+const FIRST: &str = "matrix: what comes first";
+
+pub(super) fn planned_steps(blueprint: &Blueprint, wish: &Wish) -> Vec<Step> {
+    let plan = planner::plan(blueprint, &Facts::default(), Limits::default(), wish);
+    let plan = plan.expect("nothing speaks against what the matrix asks for");
+    plan.operations().into_iter().next().expect("there is something to be done")
 }
 
 /// A secondary that is none of the others: best of all the one that leaves.

@@ -12,7 +12,10 @@ mod parts;
 use std::fmt;
 use std::str::FromStr;
 
-use blueprint::{BucketId, Conduct, Honest, NodeId, OperationState, Slot, SlotSet, Step};
+use blueprint::{
+    Blueprint, BucketId, Command as Proposal, Conduct, Honest, Index, NodeId, OperationState, Position, Slot, SlotSet,
+    Step,
+};
 use planner::Wish;
 
 use crate::hunt;
@@ -32,6 +35,8 @@ pub struct Asked {
     /// As somebody would type it.
     pub words: &'static str,
     layout: Layout,
+    /// What must be done before it makes sense; nobody is struck meanwhile.
+    first: Option<fn() -> Wish>,
     wish: fn() -> Wish,
 }
 
@@ -51,58 +56,86 @@ pub const OPERATIONS: &[Asked] = &[
         name: "add-node",
         words: "add-node node-6",
         layout: ALL_BUT_ONE,
+        first: None,
         wish: || Wish::AddNode { node: NodeId(6) },
     },
     Asked {
         name: "remove-node",
         words: "remove-node node-2",
         layout: SPREAD,
+        first: None,
         wish: || Wish::RemoveNode { node: NodeId(2) },
     },
     Asked {
         name: "replace-node",
         words: "replace-node node-2 node-6",
         layout: SPREAD,
+        first: None,
         wish: || Wish::ReplaceNode { old: NodeId(2), new: NodeId(6) },
     },
-    Asked { name: "drain", words: "drain node-2", layout: SPREAD, wish: || Wish::Drain { node: NodeId(2) } },
+    Asked {
+        name: "drain",
+        words: "drain node-2",
+        layout: SPREAD,
+        first: None,
+        wish: || Wish::Drain { node: NodeId(2) },
+    },
     Asked {
         name: "swap-primary",
         words: "swap-primary b1 node-2",
         layout: SPREAD,
+        first: None,
         wish: || Wish::SwapPrimary { bucket: BucketId(1), node: NodeId(2) },
     },
     Asked {
         name: "move-replica",
         words: "move-replica b1 node-2 node-6",
         layout: SPREAD,
+        first: None,
         wish: || Wish::MoveReplica { bucket: BucketId(1), from: NodeId(2), to: NodeId(6) },
     },
     Asked {
         name: "move-primary",
         words: "move-replica b1 node-1 node-6",
         layout: SPREAD,
+        first: None,
         wish: || Wish::MoveReplica { bucket: BucketId(1), from: NodeId(1), to: NodeId(6) },
     },
     Asked {
         name: "migrate-slots",
         words: "migrate-slots 0-1000 node-6",
         layout: SPREAD,
+        first: None,
         wish: || Wish::MigrateSlots { keyspace: KEYSPACE, slots: SlotSet::range(Slot(0), Slot(1000)), to: NodeId(6) },
     },
     Asked {
         name: "split-bucket",
         words: "split-bucket b1",
         layout: SPREAD,
+        first: None,
         wish: || Wish::SplitBucket { bucket: BucketId(1), slots: None },
+    },
+    Asked {
+        name: "merge-buckets",
+        words: "merge-buckets b257 b1",
+        layout: SPREAD,
+        first: Some(|| Wish::SplitBucket { bucket: BucketId(1), slots: None }),
+        wish: || Wish::MergeBuckets { bucket: BucketId(257), into: BucketId(1) },
     },
     Asked {
         name: "double-buckets",
         words: "double-buckets",
         layout: SPREAD,
+        first: None,
         wish: || Wish::DoubleBuckets { keyspace: KEYSPACE },
     },
-    Asked { name: "rebalance", words: "rebalance", layout: UNEVEN, wish: || Wish::Rebalance { keyspace: None } },
+    Asked {
+        name: "rebalance",
+        words: "rebalance",
+        layout: UNEVEN,
+        first: None,
+        wish: || Wish::Rebalance { keyspace: None },
+    },
 ];
 
 pub(crate) const NODES: usize = 6;
@@ -119,7 +152,26 @@ impl Asked {
     pub fn steps(&'static self) -> Vec<Step> {
         let mut world = World::<Honest>::drilled(Drill::new(self, None), 0, Trace::silent());
         world.begin();
-        world.planned_steps(&(self.wish)())
+        let mut blueprint = Blueprint::clone(&world.meta.blueprint);
+        for step in
+            self.first.into_iter().flat_map(|first| drill::planned_steps(&blueprint, &first())).collect::<Vec<_>>()
+        {
+            bring_about(&mut blueprint, &step);
+        }
+        drill::planned_steps(&blueprint, &(self.wish)())
+    }
+}
+
+/// What a step that comes first makes of the blueprint, as if it had been done.
+fn bring_about(blueprint: &mut Blueprint, step: &Step) {
+    let Step::Split { bucket, child, slots } = step else { panic!("only splits come first") };
+    let at = Position { term: blueprint.buckets[bucket].term(), index: Index(1) };
+    let commands = [
+        Proposal::ReserveBucket { parent: *bucket },
+        Proposal::Register { parent: *bucket, child: *child, slots: slots.clone(), at },
+    ];
+    for command in commands {
+        blueprint.apply(&command).expect("it was planned on this blueprint");
     }
 }
 
