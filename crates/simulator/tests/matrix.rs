@@ -23,8 +23,8 @@ fn every_operation_is_done_if_nothing_goes_wrong() {
 #[test]
 fn cells_pass() {
     let done = [
-        "replace-node/3.filling/secondary/crash",
-        "replace-node/6.drained/old-primary/crash",
+        "replace-node/4.filling/secondary/crash",
+        "replace-node/7.drained/old-primary/crash",
         "migrate-slots/1.logged/old-primary/wipe",
         "move-primary/2.joint/voter/pause",
         "double-buckets/2.proposed/coordinator/cut",
@@ -37,7 +37,7 @@ fn cells_pass() {
         let ended = run(name);
         assert!(matches!(ended, Ended::Done), "{name}: {ended:?}");
     }
-    let gave_up = ["replace-node/3.filling/joiner/wipe", "swap-primary/1/new-primary/crash"];
+    let gave_up = ["replace-node/4.filling/joiner/wipe", "swap-primary/1/new-primary/crash"];
     for name in gave_up {
         let ended = run(name);
         assert!(matches!(&ended, Ended::GaveUp(why) if why.contains("departed")), "{name}: {ended:?}");
@@ -83,10 +83,10 @@ fn what_is_no_cell_is_refused_with_what_there_is() {
     for (name, why) in [
         ("explode/1/joiner/wipe", "there are add-node, "),
         ("drain/9/old-primary/wipe", "drain has steps 1 to "),
-        ("drain/1.filling/old-primary/wipe", "there are begins, drained"),
-        ("drain/1/king/wipe", "there are old-primary, "),
-        ("drain/1/old-primary/flood", "there are restart, "),
-        ("drain/1", "is written like"),
+        ("drain/2.filling/old-primary/wipe", "there are begins, drained"),
+        ("drain/2/king/wipe", "there are old-primary, "),
+        ("drain/2/old-primary/flood", "there are restart, "),
+        ("drain/2", "is written like"),
     ] {
         let error = name.parse::<Cell>().expect_err(name);
         assert!(error.contains(why), "{name}: {error}");

@@ -18,7 +18,7 @@ use super::{Ending, progress, sabotage_names, say};
 /// Prints `failed CELL CHECKER TEXT` for each cell that fails.
 #[derive(Debug, Args)]
 pub(super) struct Matrix {
-    /// Only this one, such as replace-node/3.filling/joiner/wipe, and print what happens in it
+    /// Only this one, such as replace-node/4.filling/joiner/wipe, and print what happens in it
     #[arg(long, value_name = "CELL", value_parser = parse_cell, conflicts_with_all = ["every", "only"])]
     cell: Option<Cell>,
     /// With --cell: every event, not only what the meta group decides and what befalls nodes

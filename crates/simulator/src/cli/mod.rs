@@ -154,7 +154,7 @@ mod tests {
             "explore --states 100 --only split,two-members",
             "matrix --every 16",
             "scale --brief",
-            "matrix --cell replace-node/3.filling/joiner/wipe",
+            "matrix --cell replace-node/4.filling/joiner/wipe",
         ] {
             let words = std::iter::once("simulator").chain(line.split_whitespace());
             assert!(Cli::try_parse_from(words).is_ok(), "{line}");

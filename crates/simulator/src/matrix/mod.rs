@@ -275,7 +275,7 @@ impl Cell {
     }
 }
 
-/// `replace-node/3.filling/joiner/wipe`; at the beginning of a step just `replace-node/3/joiner/wipe`; without a blow `replace-node`.
+/// `replace-node/4.filling/joiner/wipe`; at the beginning of a step just `replace-node/4/joiner/wipe`; without a blow `replace-node`.
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.asked.name)?;
@@ -302,7 +302,7 @@ impl FromStr for Cell {
         let target = match rest[..] {
             [] => None,
             [at, victim, blow] => Some(parse_target(asked, at, victim, blow)?),
-            _ => return Err("a cell is written like replace-node/3.filling/joiner/wipe".into()),
+            _ => return Err("a cell is written like replace-node/4.filling/joiner/wipe".into()),
         };
         Ok(Self { asked, target })
     }

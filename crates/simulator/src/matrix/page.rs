@@ -99,7 +99,7 @@ pub fn page(results: &Results) -> String {
     let _ = write!(
         text,
         "\n**{} cells: {} done, {} ended with a reason, {} failed.** {} more are not struck.\n\nTo see one: \
-         `simulator matrix --cell replace-node/3.filling/joiner/wipe`. Other luck: `simulator matrix --dice 1`.\n",
+         `simulator matrix --cell replace-node/4.filling/joiner/wipe`. Other luck: `simulator matrix --dice 1`.\n",
         counts.struck(),
         counts.done,
         counts.gave_up,

@@ -84,12 +84,13 @@ fn everything_is_in_the_report() {
             | hand over |        24 |           never |                 · |                 · |                 8 |
             | usurp     |        24 |               · |                 8 |                 · |             never |
             | split     |        24 |           never |                 8 |                 · |                 · |
+            | merge     |        24 |           never |                 8 |                 · |                 · |
 
             | besides           | times |
             |-------------------|-------|
             | proposals refused |     2 |
 
-            never: crash and restart; unsynced write lost; enlist interrupted by a crash of the primary; seat interrupted by a crash of the primary; dismiss interrupted by a crash of the primary; hand over interrupted by a crash of the primary; usurp interrupted by a crash of the successor; split interrupted by a crash of the primary
+            never: crash and restart; unsynced write lost; enlist interrupted by a crash of the primary; seat interrupted by a crash of the primary; dismiss interrupted by a crash of the primary; hand over interrupted by a crash of the primary; usurp interrupted by a crash of the successor; split interrupted by a crash of the primary; merge interrupted by a crash of the primary
 
             no failure in 2 seeds
         "#]],
