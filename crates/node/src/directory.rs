@@ -116,7 +116,7 @@ impl<C: Conduct> Desk<C> {
 
     /// What there is to say of this node as a whole.
     pub fn node_row(&self) -> NodeRow {
-        let bytes = self.rows().map(|(_, row)| row.bytes).sum();
+        let bytes = crate::facts::roughly(self.rows().map(|(_, row)| row.bytes).sum());
         NodeRow { echoed: self.blueprint.epoch, bytes, leaving: self.leaving, free: self.free }
     }
 

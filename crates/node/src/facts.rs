@@ -20,13 +20,25 @@ pub(crate) fn holding<C: Conduct>(replica: &Replica<C>) -> Holding {
         commit: phaser.commit(),
         last: phaser.log().last(),
         missing: phaser.missing().len(),
-        bytes: replica.tables.bytes(),
+        bytes: told(replica.tables.bytes(), phaser.is_whole()),
         heard: replica.heard,
         splits: phaser.partings().into_iter().map(parting).collect(),
         owed_to: None,
         frozen: phaser.is_frozen(),
         awaits: phaser.awaits_frozen(),
     }
+}
+
+/// What is whole changes a little all the time, and nobody is to hear of that: the directory would be full of it. While it is being filled it
+/// changes a lot, and somebody looks on.
+fn told(bytes: u64, is_whole: bool) -> u64 {
+    if is_whole { roughly(bytes) } else { bytes }
+}
+
+/// To a sixteenth, or so.
+pub(crate) fn roughly(bytes: u64) -> u64 {
+    let below = (u64::BITS - bytes.leading_zeros()).saturating_sub(5);
+    bytes >> below << below
 }
 
 pub(crate) fn aside(durable: &phaser::Durable) -> BucketRow {

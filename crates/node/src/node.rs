@@ -220,7 +220,7 @@ impl<C: Conduct> Node<C> {
     /// What this node would say about itself in the directory, were it asked now.
     pub fn sighting(&self) -> Sighting {
         let buckets: BTreeMap<_, _> = self.lanes.iter().flat_map(Lane::rows).collect();
-        let bytes = buckets.values().map(|row| row.bytes).sum();
+        let bytes = crate::facts::roughly(buckets.values().map(|row| row.bytes).sum());
         let node = NodeRow { echoed: self.blueprint().epoch, bytes, ..self.desk.node_row() };
         Sighting { reachable: true, heard: Instant::ZERO, node, buckets }
     }
