@@ -47,6 +47,8 @@ enum What {
         #[command(flatten)]
         place: Place,
     },
+    /// Start one node more, which joins; 'godwit plan add-node' then gives it its share
+    Add(Place),
     /// Start every node again, one after the other, when others lead what it leads
     RollingRestart(Place),
     /// Kill a node as a power cut would (kill -9)
@@ -119,6 +121,7 @@ impl Dev {
             None => self.cluster.start(),
             Some(What::Stop(place)) => stop(&place.data),
             Some(What::Restart { node, place }) => restart(&place.data, node),
+            Some(What::Add(place)) => add(&place.data),
             Some(What::RollingRestart(place)) => rolling_restart(&place.data),
             Some(What::Kill { node, place }) => kill(&place.data, node),
         }
@@ -254,7 +257,7 @@ impl Running {
         member.cloned().with_context(|| format!("there is no node {node} in {}", data.display()))
     }
 
-    fn at(&self) -> At {
+    pub(crate) fn at(&self) -> At {
         At {
             at: self.nodes.iter().map(|m| format!("127.0.0.1:{}", Ports::at(self.base_port, m.number).http)).collect(),
         }
@@ -431,24 +434,63 @@ pub(crate) fn start_again(data: &Path, node: u16) -> Result<()> {
     running.wait_for(data, node)
 }
 
-/// As an operation: this does what it waits for.
+fn add(data: &Path) -> Result<ExitCode> {
+    let number = add_node(data)?;
+    say!("node-{number} has joined, and holds nothing yet. To give it its share: godwit plan add-node node-{number}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Its number.
+pub(crate) fn add_node(data: &Path) -> Result<u16> {
+    let mut running = Running::here(data)?;
+    let number = 1 + running.nodes.iter().map(|member| member.number).max().unwrap_or(0);
+    if number > MOST_NODES {
+        bail!("there are {MOST_NODES} nodes already: more have no ports");
+    }
+    let mut process = running.process_of(data, number)?;
+    // Ctrl-C is not for a node that is to outlive the command that started it.
+    process.process_group(0);
+    running.nodes.push(Member::spawn(number, process)?);
+    running.save(data)?;
+    running.wait_for(data, number)?;
+    let name = format!("node-{number}");
+    let joined = |status: &server::Status| status.nodes.iter().any(|n| n.name == name && n.state == "present");
+    running.wait_until(data, &format!("{name} has joined"), joined)?;
+    Ok(number)
+}
+
 fn rolling_restart(data: &Path) -> Result<ExitCode> {
-    let running = Running::here(data)?;
-    let at = running.at();
-    let body = json!({ "wish": "rolling-restart", "by": "godwit dev" });
+    let under_way = |id: &str| say!("{id} is under way. To watch it: godwit watch {id}");
+    let restarts = |node: u16| say!("node {node} leads nothing now: it is started again");
+    let Some((done, _)) = carry_out(data, "rolling-restart", under_way, restarts)? else {
+        bail!("there is nothing to restart")
+    };
+    say!("{} is done: every node was started again", done.id);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Plans and applies an operation, starts nodes again when it waits for that, and returns when it is done, with how many steps are left for
+/// another one. None if there was nothing to do.
+pub(crate) fn carry_out(
+    data: &Path,
+    wish: &str,
+    under_way: impl Fn(&str),
+    restarts: impl Fn(u16),
+) -> Result<Option<(server::OperationView, usize)>> {
+    let at = Running::here(data)?.at();
+    let body = json!({ "wish": wish, "by": "godwit dev" });
     let plan: server::PlanView = serde_json::from_str(&at.post("/v1/operations", &body.to_string())?)?;
-    let Some(id) = plan.id else { bail!("{}", plan.text.trim_end()) };
+    let Some(id) = plan.id else { return Ok(None) };
     at.post(&format!("/v1/operations/{id}/apply"), "{}")?;
-    say!("{id} is under way. To watch it: godwit watch {id}");
+    under_way(&id);
     loop {
-        let all: Vec<server::OperationView> = at.get("/v1/operations")?;
-        let operation = all.into_iter().find(|one| one.id == id).with_context(|| format!("{id} is gone"))?;
+        let operation: server::OperationView = at.get(&format!("/v1/operations/{id}"))?;
         let number = |name: &String| name.strip_prefix("node-").and_then(|number| number.parse().ok());
         match (operation.state.as_str(), operation.restart.as_ref().and_then(number)) {
-            ("done", _) => break,
+            ("done", _) => return Ok(Some((operation, plan.left))),
             ("running" | "paused", None) => sleep(PAUSE),
             ("running" | "paused", Some(node)) => {
-                say!("node {node} leads nothing now: it is started again");
+                restarts(node);
                 start_again(data, node)?;
                 // Whoever is asked may not have heard yet that it is another process.
                 until_restarted(&at, &id, node)?;
@@ -456,8 +498,6 @@ fn rolling_restart(data: &Path) -> Result<ExitCode> {
             (state, _) => bail!("{id} {state} after {} steps: {}", operation.done, operation.why),
         }
     }
-    say!("{id} is done: every node was started again");
-    Ok(ExitCode::SUCCESS)
 }
 
 fn until_restarted(at: &At, id: &str, node: u16) -> Result<()> {

@@ -8,6 +8,7 @@
 //! again. What nobody knows is sent again only if the cluster knows it again by its number (`SERIES`); otherwise it stays
 //! unknown, and the checkers allow for both.
 
+mod changes;
 mod client;
 mod connection;
 mod faults;
@@ -19,10 +20,11 @@ mod route;
 mod run;
 mod workload;
 
+pub use changes::{Change, Changed, Changes, Shaper};
 pub use faults::{Failed, FaultKind, Faults, Hands, Health, Next, Strike};
 pub use record::{Live, Outcomes, Record};
-pub use report::{ByKind, Fault, Report, Stretch, Told};
-pub use run::{Error, Settings, prove, tidy, who_answers};
+pub use report::{ByChange, ByKind, Fault, Report, Stretch, Told};
+pub use run::{Disturbance, Error, Settings, prove, tidy, who_answers};
 pub use workload::{Task, Workload, key_name};
 
 #[cfg(test)]

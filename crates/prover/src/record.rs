@@ -9,6 +9,7 @@ use std::time::Instant;
 use history::{Call, History, Operation, Outcome};
 use serde::Serialize;
 
+use crate::changes::Change;
 use crate::faults::Strike;
 use crate::workload::key_name;
 
@@ -25,6 +26,7 @@ pub struct Record {
     pub errors: BTreeMap<String, u64>,
     pub strange: Vec<String>,
     pub strikes: Vec<Strike>,
+    pub changes: Vec<Change>,
     /// Writes that took long, from the first attempt to the answer: when they were answered, and how long it took. In µs.
     pub slow: Vec<(u64, u64)>,
     /// When clients began, and when they were told to stop; in µs of the run.
@@ -38,7 +40,7 @@ pub struct Record {
 }
 
 /// Writes that took at least this are remembered one by one, in µs.
-const SLOW: u64 = 20_000;
+const SLOW: u64 = 2_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Outcomes {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use history::{Judgement, Outcome, Stats, Wrong};
 use serde::Serialize;
 
+use crate::changes::Change;
 use crate::faults::{FaultKind, Strike};
 use crate::record::{Outcomes, Record};
 use crate::workload::key_name;
@@ -37,6 +38,8 @@ pub struct Report {
     pub calm: Stretch,
     pub faults: Vec<Fault>,
     pub by_kind: Vec<ByKind>,
+    /// Changes of shape, in the order in which their kinds first came.
+    pub by_change: Vec<ByChange>,
     /// Each attempt that was not answered as hoped.
     pub errors: BTreeMap<String, u64>,
     /// What else did not come right.
@@ -102,6 +105,26 @@ pub struct ByKind {
     pub median_slowest_write_away_ms: f64,
 }
 
+/// One kind of change, and the calm before each of them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ByChange {
+    pub kind: String,
+    pub times: usize,
+    /// What was asked for, each time.
+    pub what: Vec<String>,
+    pub median_seconds: f64,
+    pub median_bytes: u64,
+    /// The longest that one client waited for one write, from when it was asked for until it was done.
+    pub median_slowest_write_ms: f64,
+    pub median_slowest_write_calm_ms: f64,
+    pub slowest_write_ms: f64,
+    /// The longest time in which no write of any client was acknowledged.
+    pub median_gap_ms: f64,
+    pub median_gap_calm_ms: f64,
+    pub median_writes_per_second: f64,
+    pub median_writes_per_second_calm: f64,
+}
+
 impl Report {
     #[must_use]
     pub fn new(record: &Record, judgement: &Judgement) -> Self {
@@ -154,6 +177,7 @@ impl Report {
             whole,
             calm: writes.stretch(record.began, first_fault.unwrap_or(record.ended)),
             by_kind: by_kind(&faults),
+            by_change: by_change(&record.changes, &writes),
             faults,
             errors: record.errors.clone(),
             problems,
@@ -204,6 +228,12 @@ impl<'a> Writes<'a> {
         }
     }
 
+    /// With every write that was under way at any time of it: who waited through a change may be answered after it.
+    fn all_of(&self, from: u64, until: u64) -> Stretch {
+        let slowest = self.slowest(|at, took| at > from && at - took < until);
+        Stretch { slowest_write_ms: millis(slowest), ..self.stretch(from, until) }
+    }
+
     /// Until it had recovered, or else until the next one.
     fn fault(&self, strike: &Strike, record: &Record) -> Option<Fault> {
         let next = record.strikes.iter().map(|other| other.at).filter(|at| *at > strike.at).min();
@@ -250,6 +280,36 @@ fn by_kind(faults: &[Fault]) -> Vec<ByKind> {
             median_slowest_write_ms: median(of_kind().map(|fault| fault.slowest_write_ms).collect()),
             median_gap_away_ms: median(of_kind().map(|fault| fault.while_away.longest_gap_ms).collect()),
             median_slowest_write_away_ms: median(of_kind().map(|fault| fault.while_away.slowest_write_ms).collect()),
+        }
+    };
+    kinds.into_iter().map(of).collect()
+}
+
+fn by_change(changes: &[Change], writes: &Writes<'_>) -> Vec<ByChange> {
+    let mut kinds: Vec<&str> = Vec::new();
+    for change in changes.iter().filter(|change| !change.kind.is_empty()) {
+        if !kinds.contains(&change.kind.as_str()) {
+            kinds.push(&change.kind);
+        }
+    }
+    let of = |kind: &str| {
+        let of_kind: Vec<&Change> = changes.iter().filter(|change| change.kind == kind).collect();
+        let during: Vec<Stretch> = of_kind.iter().map(|change| writes.all_of(change.at, change.done)).collect();
+        let calm: Vec<Stretch> = of_kind.iter().map(|change| writes.all_of(change.calm, change.at)).collect();
+        let middle = |of: &[Stretch], what: fn(&Stretch) -> f64| median(of.iter().map(what).collect());
+        ByChange {
+            kind: kind.to_owned(),
+            times: of_kind.len(),
+            what: of_kind.iter().map(|change| change.what.clone()).collect(),
+            median_seconds: middle(&during, |stretch| stretch.seconds),
+            median_bytes: median(of_kind.iter().map(|change| change.bytes as f64).collect()) as u64,
+            median_slowest_write_ms: middle(&during, |stretch| stretch.slowest_write_ms),
+            median_slowest_write_calm_ms: middle(&calm, |stretch| stretch.slowest_write_ms),
+            slowest_write_ms: during.iter().map(|stretch| stretch.slowest_write_ms).fold(0.0, f64::max),
+            median_gap_ms: middle(&during, |stretch| stretch.longest_gap_ms),
+            median_gap_calm_ms: middle(&calm, |stretch| stretch.longest_gap_ms),
+            median_writes_per_second: middle(&during, |stretch| stretch.writes_per_second),
+            median_writes_per_second_calm: middle(&calm, |stretch| stretch.writes_per_second),
         }
     };
     kinds.into_iter().map(of).collect()

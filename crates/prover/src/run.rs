@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use values::{Connection as Series, Reply, slot_of};
 
+use crate::changes::Changes;
 use crate::client::Client;
 use crate::connection::Connection;
 use crate::faults::{Faults, is_stopped};
@@ -34,7 +35,16 @@ pub struct Settings {
     pub length: Duration,
     pub clients: u32,
     pub seed: u64,
-    pub faults: Option<Faults>,
+    pub disturbance: Disturbance,
+}
+
+/// What happens to the cluster meanwhile.
+#[derive(Clone, Debug)]
+pub enum Disturbance {
+    Nothing,
+    Faults(Faults),
+    /// The run is as long as they take.
+    Changes(Changes),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -72,9 +82,10 @@ pub async fn prove(settings: &Settings, live: &Arc<Live>, mut stop: watch::Recei
         let workload = Arc::clone(&workload);
         clients.spawn(async move { client.work(&workload).await });
     }
-    let disturbed = match &settings.faults {
-        Some(faults) => faults.run(live, settings.length, settings.seed ^ 0xfau64, stop).await,
-        None => {
+    let disturbed = match &settings.disturbance {
+        Disturbance::Faults(faults) => faults.run(live, settings.length, settings.seed ^ 0xfau64, stop).await,
+        Disturbance::Changes(changes) => changes.run(live, stop).await,
+        Disturbance::Nothing => {
             live.enter("calm");
             is_stopped(&mut stop, settings.length).await;
             Ok(())
@@ -88,7 +99,9 @@ pub async fn prove(settings: &Settings, live: &Arc<Live>, mut stop: watch::Recei
     }
     // No reason not to judge what there is.
     if let Err(failed) = disturbed {
-        live.change(|record| record.problems.push(format!("a fault could not be made or taken back: {failed}")));
+        live.change(|record| {
+            record.problems.push(format!("the cluster was not disturbed as it should have been: {failed}"))
+        });
     }
 
     live.enter("reading everything once more");

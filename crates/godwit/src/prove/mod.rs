@@ -1,11 +1,12 @@
 //! Proving a live cluster: it is worked, disturbed and judged.
 
 mod hands;
+mod shape;
 mod table;
 
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitCode, id};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,12 +14,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use prover::{FaultKind, Faults, Live, Next, Record, Report, Settings};
+use prover::{Changes, Disturbance, FaultKind, Faults, Live, Next, Record, Report, Settings};
 use server::Ports;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use self::hands::DevHands;
+use self::shape::{DevShaper, Shape};
 use crate::ask::Unreachable;
 use crate::dev::Running;
 
@@ -44,6 +46,15 @@ pub(crate) struct Prove {
     /// Seconds of calm before each fault
     #[arg(long, default_value_t = 1, value_name = "SECONDS")]
     fault_every: u64,
+    /// Change the shape of the cluster meanwhile, one change after the other, for as long as that takes; only with --dev
+    #[arg(long, value_delimiter = ',', requires = "dev", conflicts_with = "faults", value_name = "KIND")]
+    operations: Vec<Shape>,
+    /// How often each of them; what cannot be undone comes once
+    #[arg(long, default_value_t = 1, requires = "operations", value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// Seconds of calm before each of them, with which it is compared
+    #[arg(long, default_value_t = 5, requires = "operations", value_name = "SECONDS")]
+    calm: u64,
     /// When the next fault may come: 'whole', when nothing is missing any more; 'serving', when all is served, though copies may be
     /// missing
     #[arg(long, default_value = "whole", value_name = "WHEN")]
@@ -87,7 +98,7 @@ impl Prove {
     }
 
     async fn prove(self) -> Result<ExitCode> {
-        let faults = self.faults()?;
+        let disturbance = self.disturbance()?;
         let chance = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_micros() as u64);
         let settings = Settings {
             addresses: self.addresses().await?,
@@ -95,7 +106,7 @@ impl Prove {
             length: Duration::from_secs(self.seconds),
             clients: self.clients,
             seed: self.seed.unwrap_or(chance % 1_000_000),
-            faults,
+            disturbance,
         };
         // Not of the seed: keys of two runs with the same seed must not meet.
         let live = Arc::new(Live::new((chance ^ (u64::from(id()) << 20)) & 0xffff_ffff_ffff));
@@ -109,7 +120,7 @@ impl Prove {
                 std::process::exit(1);
             }
         });
-        let progress = tokio::spawn(show_progress(Arc::clone(&live), self.seconds));
+        let progress = tokio::spawn(show_progress(Arc::clone(&live), self.seconds, self.operations.is_empty()));
         let proven = prover::prove(&settings, &live, stopped).await;
         progress.abort();
         let record = proven.map_err(|error| match error {
@@ -162,8 +173,18 @@ impl Prove {
         Ok(found)
     }
 
-    fn faults(&self) -> Result<Option<Faults>> {
-        let Some(data) = self.dev.as_ref().filter(|_| !self.faults.is_empty()) else { return Ok(None) };
+    fn disturbance(&self) -> Result<Disturbance> {
+        match &self.dev {
+            Some(data) if !self.operations.is_empty() => {
+                let shaper = Arc::new(DevShaper::new(data, &self.operations)?);
+                Ok(Disturbance::Changes(Changes { rounds: self.rounds, calm: Duration::from_secs(self.calm), shaper }))
+            }
+            Some(data) if !self.faults.is_empty() => Ok(Disturbance::Faults(self.faults(data)?)),
+            _ => Ok(Disturbance::Nothing),
+        }
+    }
+
+    fn faults(&self, data: &Path) -> Result<Faults> {
         if self.faults.contains(&Kind::Partition) {
             eprintln!(
                 "godwit: no partitions: the nodes of a dev cluster share one address, where what one of them sends cannot be told from what \
@@ -185,13 +206,14 @@ impl Prove {
             When::Serving => Next::Serving,
             When::Whole => Next::Whole,
         };
-        Ok(Some(Faults { kinds, every: Duration::from_secs(self.fault_every), next, hands }))
+        Ok(Faults { kinds, every: Duration::from_secs(self.fault_every), next, hands })
     }
 }
 
-async fn show_progress(live: Arc<Live>, seconds: u64) {
+async fn show_progress(live: Arc<Live>, seconds: u64, ends: bool) {
     let bar = ProgressBar::new(seconds);
-    bar.set_style(ProgressStyle::with_template("{bar:30} {pos:>4}/{len} s  {msg}").expect("a fixed template"));
+    let style = if ends { "{bar:30} {pos:>4}/{len} s  {msg}" } else { "{spinner} {elapsed}  {msg}" };
+    bar.set_style(ProgressStyle::with_template(style).expect("a fixed template"));
     let mut before = (0, 0);
     loop {
         let (now, acknowledged) = (live.now(), live.acknowledged());

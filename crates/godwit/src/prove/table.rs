@@ -2,6 +2,7 @@
 
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{Cell, CellAlignment, Table};
+use indicatif::DecimalBytes;
 use prover::{Report, Settings};
 
 /// Violations that are told with all that happened to their key.
@@ -26,6 +27,9 @@ pub(super) fn show(report: &Report, settings: &Settings) {
     say!("{}", gaps(report));
     if !report.by_kind.is_empty() {
         say!("{}", by_kind(report));
+    }
+    if !report.by_change.is_empty() {
+        say!("{}", by_change(report));
     }
     verdict(report);
 }
@@ -125,6 +129,41 @@ fn by_kind(report: &Report) -> Table {
             right(format!("{:.0} ms", kind.median_slowest_write_ms)),
             right(format!("{:.0} ms, {:.0} ms", kind.median_gap_away_ms, kind.median_slowest_write_away_ms)),
             right(kind.least_writes_per_second_before),
+        ]);
+    }
+    table
+}
+
+/// Medians, each beside the calm before.
+fn by_change(report: &Report) -> Table {
+    let mut table = table(&[
+        "change",
+        "times",
+        "took",
+        "moved",
+        "slowest write",
+        "in the calm before",
+        "more",
+        "no write for",
+        "in the calm before",
+        "writes per second",
+        "of the calm before",
+    ]);
+    let ms = |ms: f64| right(format!("{ms:.0} ms"));
+    for change in &report.by_change {
+        let (during, calm) = (change.median_writes_per_second, change.median_writes_per_second_calm);
+        table.add_row([
+            Cell::new(&change.kind),
+            right(change.times),
+            right(format!("{:.1} s", change.median_seconds)),
+            right(DecimalBytes(change.median_bytes)),
+            ms(change.median_slowest_write_ms),
+            ms(change.median_slowest_write_calm_ms),
+            ms(change.median_slowest_write_ms - change.median_slowest_write_calm_ms),
+            ms(change.median_gap_ms),
+            ms(change.median_gap_calm_ms),
+            right(format!("{during:.0}")),
+            right(format!("{:.0}%", if calm > 0.0 { 100.0 * during / calm } else { 0.0 })),
         ]);
     }
     table

@@ -10,7 +10,7 @@ use history::{Call, Operation, Outcome, Seen};
 use tokio::sync::watch;
 
 use self::fake::{FLAWED, Fake, Flaw};
-use crate::{Error, Failed, FaultKind, Faults, Hands, Health, Live, Next, Report, Settings, prove, tidy};
+use crate::{Disturbance, Error, Failed, FaultKind, Faults, Hands, Health, Live, Next, Report, Settings, prove, tidy};
 
 fn settings(addresses: Vec<String>) -> Settings {
     Settings {
@@ -20,7 +20,7 @@ fn settings(addresses: Vec<String>) -> Settings {
         length: Duration::from_secs(60),
         clients: 4,
         seed: 7,
-        faults: None,
+        disturbance: Disturbance::Nothing,
     }
 }
 
@@ -202,7 +202,7 @@ async fn a_node_that_does_not_come_back_is_a_problem() {
     };
     let live = Arc::new(Live::new(1));
     let (_stop, stopped) = watch::channel(false);
-    let settings = Settings { faults: Some(faults), ..settings(vec![address]) };
+    let settings = Settings { disturbance: Disturbance::Faults(faults), ..settings(vec![address]) };
     let record = prove(&settings, &live, stopped).await.expect("the fake answers");
     let report = Report::new(&record, &record.history.judge());
     assert!(!report.is_clean() && report.violations.is_empty(), "{report:#?}");

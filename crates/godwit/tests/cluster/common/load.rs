@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use prover::{Live, Record, Report, Settings};
+use prover::{Disturbance, Live, Record, Report, Settings};
 use tokio::sync::watch;
 
 use super::{Cluster, Node, until};
@@ -42,7 +42,8 @@ impl Load {
         let live = Arc::new(Live::new(run));
         let (stop, stopped) = watch::channel(false);
         let redis_cluster = manner == Manner::Cluster;
-        let settings = Settings { addresses, redis_cluster, length: LENGTH, clients: CLIENTS, seed: run, faults: None };
+        let disturbance = Disturbance::Nothing;
+        let settings = Settings { addresses, redis_cluster, length: LENGTH, clients: CLIENTS, seed: run, disturbance };
         let thread = std::thread::spawn({
             let live = Arc::clone(&live);
             move || {
