@@ -90,6 +90,7 @@ impl<C: Conduct> Desk<C> {
             Input::Blueprint(blueprint) => self.hand_on(&blueprint, out),
             // Its own node hears of news by a push, as everybody does: those who gain by them first.
             Input::MetaRead { id: _, state } => self.step_coordinator(now, coordinator::Input::MetaRead { state }, out),
+            Input::LeadsMeta(leads) => self.step_coordinator(now, coordinator::Input::LeadsMeta(leads), out),
             Input::Rejected { why, .. } => self.step_coordinator(now, coordinator::Input::Rejected { why }, out),
             Input::Mail { from: Station::Lane(lane), mail } => self.on_mail(now, lane, mail, out),
             Input::Flush => {

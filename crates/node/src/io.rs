@@ -77,6 +77,8 @@ pub enum Input {
         id: u64,
         state: Arc<MetaState>,
     },
+    /// Whether this node leads the meta group.
+    LeadsMeta(bool),
     /// A proposal was refused.
     Rejected {
         command: Proposal,

@@ -249,7 +249,7 @@ impl<C: Conduct> Lane<C> {
             Input::LinkEnded { to } => self.on_link_ended(now, to),
             Input::Flush => self.on_flush(now, out),
             Input::Wake => self.on_wake(now, out),
-            Input::Leave | Input::Disk { .. } => {} // for the desk
+            Input::LeadsMeta(_) | Input::Leave | Input::Disk { .. } => {} // for the desk
         }
     }
 

@@ -100,7 +100,7 @@ pub async fn prove(settings: &Settings, live: &Arc<Live>, mut stop: watch::Recei
     // No reason not to judge what there is.
     if let Err(failed) = disturbed {
         live.change(|record| {
-            record.problems.push(format!("the cluster was not disturbed as it should have been: {failed}"))
+            record.problems.push(format!("the cluster was not disturbed as it should have been: {failed}"));
         });
     }
 

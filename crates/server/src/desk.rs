@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use blueprint::{Epoch, Honest, Instant, NodeId};
 use bytes::{Bytes, BytesMut};
-use meta::{Carrier, CarryError, Embedded, Meta, Pending, ProposeError};
+use meta::{Carrier, CarryError, Embedded, Meta, Pending, ProposeError, Role};
 use node::{Desk, Input, Mail, Output, Station};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -153,6 +153,7 @@ pub(crate) struct Driver {
     /// What its machine was last told of the time.
     told: Cell<Instant>,
     followed: Cell<Epoch>,
+    leads_meta: Cell<bool>,
     /// The epoch whose addresses the links have.
     linked: Cell<Epoch>,
 }
@@ -185,6 +186,7 @@ impl Driver {
             woken_at: Cell::new(Instant::ZERO),
             alarm: Alarm::new(me, round).expect("a file for the time: there were some for the runtime"),
             followed: Cell::new(Epoch(0)),
+            leads_meta: Cell::new(false),
             linked: Cell::new(Epoch(0)),
         });
         spawn_local(Rc::clone(&driver).keep_settling());
@@ -373,6 +375,10 @@ impl Driver {
             if state.blueprint.epoch > self.followed.get() {
                 self.followed.set(state.blueprint.epoch);
                 self.link_to(&state.blueprint);
+                let leads = self.meta.status().role == Role::Leader;
+                if self.leads_meta.replace(leads) != leads {
+                    self.step(Input::LeadsMeta(leads));
+                }
                 self.step(Input::MetaRead { id: 0, state });
             }
             if watch.changed().await.is_err() {

@@ -77,7 +77,12 @@ impl Trace {
                 Input::Peer { from, message } => format!("<- {from} {}", peer(message)),
                 Input::Blueprint(blueprint) => format!("<- blueprint {}", blueprint.epoch),
                 Input::MetaRead { id, state } => format!("<- meta read {id}: {}", state.blueprint.epoch),
-                Input::Flush | Input::Wake | Input::Wall { .. } | Input::Leave | Input::Disk { .. } => return,
+                Input::Flush
+                | Input::Wake
+                | Input::Wall { .. }
+                | Input::LeadsMeta(_)
+                | Input::Leave
+                | Input::Disk { .. } => return,
                 Input::Mail { mail: Mail::Directory(_) | Mail::Beat | Mail::Rows(_), .. } => return,
                 Input::Mail { mail: Mail::Blueprint(blueprint), .. } => format!("<- desk {}", blueprint.epoch),
                 Input::Mail { from, mail: Mail::Acted(blueprint) } => {

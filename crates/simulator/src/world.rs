@@ -888,12 +888,21 @@ impl<C: Conduct> World<C> {
         if self.meta.away_until > self.time || self.is_cut_off(host) {
             return;
         }
+        if station == Station::Desk {
+            let input = Input::LeadsMeta(self.leads_meta(host));
+            self.after(0, Event::Deliver { host, life, station: Some(station), input });
+        }
         let input = Input::MetaRead { id, state: Arc::clone(&self.meta.state) };
         let mut delay = self.meta_delay();
         if !self.healed && self.plan.faults.has(Fault::MetaSlow) && self.rng.permille(20) {
             delay += self.rng.around(2 * SECOND);
         }
         self.after(delay, Event::Deliver { host, life, station: Some(station), input });
+    }
+
+    /// The meta group is no part of this world, so anybody may be said to lead it: one after the other.
+    fn leads_meta(&self, host: usize) -> bool {
+        (self.time / (7 * SECOND)) as usize % self.hosts.len() == host
     }
 
     /// Every so often: wall clocks are read, states are compared.

@@ -33,7 +33,7 @@ impl<C: Conduct> Coordinator<C> {
                 self.wait(now, about, Until::Resumed);
                 continue;
             }
-            let mine = self.is_my_turn(now, Need::Step { id, step });
+            let mine = self.is_my_turn_at_once(now, Need::Step { id, step });
             let until = match blueprint.standing(operation) {
                 Standing::True | Standing::Hitched(_) => {
                     self.propose(now, Command::AdvanceOperation { id, from_step: step }, mine, out)

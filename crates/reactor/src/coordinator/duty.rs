@@ -4,7 +4,8 @@
 //! Nobody is appointed. Whoever is on duty stays so until it sees enough of those alive whose ids are lower than its own. Whoever
 //! stands by steps in when fewer than wanted are alive: the lowest id first, each next one `stagger` later, if it is still needed
 //! then. So it does not matter who dies, nor whether all of those on duty die at once; and when two differ about who is alive, a
-//! few too many are on duty for a while, which is harmless.
+//! few too many are on duty for a while, which is harmless. Whoever runs beside the leader of the meta group is on duty in any case: it
+//! hears of everything first.
 
 use blueprint::{Conduct, CoordinatorId, Instant, NodeId, NodeState};
 
@@ -91,7 +92,7 @@ impl<C: Conduct> Coordinator<C> {
             self.duty.short_since = None;
             return others.next().is_none();
         }
-        if present().count() <= wanted {
+        if present().count() <= wanted || self.leads_meta {
             return true;
         }
         if self.duty.post == Post::OnDuty {

@@ -25,6 +25,8 @@ pub enum Input {
     MetaRead {
         state: Arc<MetaState>,
     },
+    /// Whether its node leads the meta group: then it knows of every change before anybody else.
+    LeadsMeta(bool),
     /// A proposal was refused.
     Rejected {
         why: Refusal,

@@ -45,6 +45,8 @@ pub struct Coordinator<C = Honest> {
     state: Arc<MetaState>,
     read_at: Instant,
     place: Place,
+    /// What must not wait is its business, too, whoever's turn it is.
+    leads_meta: bool,
     duty: Duty,
     round: u64,
     /// When the next round is to begin.
@@ -78,6 +80,7 @@ impl<C: Conduct> Coordinator<C> {
             place: Place::of(config.me, &state),
             state,
             read_at: now,
+            leads_meta: false,
             duty: Duty::new(now),
             round: 0,
             due: now + Duration::from_micros(spread),
@@ -110,6 +113,7 @@ impl<C: Conduct> Coordinator<C> {
                 }
             }
             Input::MetaRead { state } => self.on_meta_read(now, state, out),
+            Input::LeadsMeta(leads) => self.leads_meta = leads,
             Input::Rejected { why } => self.on_rejected(&why, out),
         }
     }

@@ -51,8 +51,12 @@ impl Pushes {
 
     /// Everybody is sent one in a period at most, whatever happens meanwhile; those concerned at once.
     fn is_due(&self, node: NodeId, now: Instant, period: Duration) -> bool {
-        let Some((epoch, at)) = self.sent.get(&node) else { return true };
-        now.since(*at) >= period || self.concerned.get(&node).is_some_and(|in_epoch| in_epoch > epoch)
+        self.sent.get(&node).is_none_or(|(_, at)| now.since(*at) >= period) || self.is_concerned(node)
+    }
+
+    fn is_concerned(&self, node: NodeId) -> bool {
+        let sent = self.sent.get(&node).map_or(Epoch(0), |(epoch, _)| *epoch);
+        self.concerned.get(&node).is_some_and(|in_epoch| *in_epoch > sent)
     }
 
     /// A newer blueprint was read: who gains by it, and who only loses?
@@ -162,7 +166,12 @@ impl<C: Conduct> Coordinator<C> {
         if echo >= epoch || !self.watch.hears(node, now) || self.pushes.held_back.contains_key(&node) {
             return;
         }
-        if self.pushes.is_due(node, now, self.config.period) && self.is_my_turn(now, Need::Push { node, echo }) {
+        let need = Need::Push { node, echo };
+        let is_my_turn = match self.pushes.is_concerned(node) {
+            true => self.is_my_turn_at_once(now, need),
+            false => self.is_my_turn(now, need),
+        };
+        if is_my_turn && self.pushes.is_due(node, now, self.config.period) {
             self.pushes.sent.insert(node, (epoch, now));
             out.push(Output::Push { node, blueprint: self.state.blueprint.clone() });
         }

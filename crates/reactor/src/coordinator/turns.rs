@@ -3,6 +3,9 @@
 //! Nobody is appointed and nobody is asked. Each sorts those alive and counts from a place that the matter itself decides, so that
 //! the work spreads, and each knows how long to hold back. If two of them differ about who is alive, a thing is done twice, which is
 //! harmless, or a little later.
+//!
+//! Only whoever runs beside the leader of the meta group does at once what somebody waits for (steps of operations, blueprints for those
+//! concerned): it knows before all others, and whoever's turn it is may hear of it only in its next round.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
@@ -54,9 +57,14 @@ impl<C: Conduct> Coordinator<C> {
         self.turns.needed_for(now, need) >= self.config.stagger * rank
     }
 
+    /// The same, if somebody waits for it.
+    pub(crate) fn is_my_turn_at_once(&mut self, now: Instant, need: Need) -> bool {
+        self.is_my_turn(now, need) || self.leads_meta
+    }
+
     /// Is it this one that does at once what an operation needs, by what it knows?
     pub fn comes_first(&self, operation: OperationId) -> bool {
-        self.rank(operation.0) == 0
+        self.leads_meta || self.rank(operation.0) == 0
     }
 
     /// How many come before this one.

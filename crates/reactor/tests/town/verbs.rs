@@ -21,6 +21,7 @@
 //! start o1 enlist b1 n3; seated b1 n3; hand-over b1 n3; dismiss b1 n1; split b1 b2 0-99
 //! begin n1 2                      its process is the second life of its data; a step: restart b1 n1 1 (later than the first)
 //! pause o1 | resume o1 | cancel o1
+//! leads c1 | follows c1           it runs beside the leader of the meta group, or no longer
 //! tell c1                         the meta group's answer arrives, asked for or not
 //! why c1 | state | probes on | pushes off
 //! ```
@@ -127,6 +128,10 @@ impl Town {
             ["tell", c] => {
                 let state = Arc::new(self.meta.clone());
                 self.inbox(number(c)?).push_back(Input::MetaRead { state });
+                self.work_off(number(c)?);
+            }
+            [verb @ ("leads" | "follows"), c] => {
+                self.inbox(number(c)?).push_back(Input::LeadsMeta(*verb == "leads"));
                 self.work_off(number(c)?);
             }
             ["state"] => self.state(),
