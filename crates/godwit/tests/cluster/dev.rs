@@ -168,3 +168,41 @@ fn dev_restarts_its_nodes_in_turn() {
     dev.until_well();
     assert_eq!(dev.ask(&["GET", "a"]), Reply::text("1"));
 }
+
+/// Each kind is asked for, comes true, and nobody's clients notice more than that another node leads.
+#[test]
+fn changes_of_shape_under_load() {
+    let dev = Dev::start("shapes", &["--nodes", "4", "--buckets", "8"]);
+    for key in 0..200 {
+        assert_eq!(dev.ask(&["SET", &format!("k{key}"), &"x".repeat(10_000)]), Reply::Ok);
+    }
+    let kinds = [
+        "swap-primary",
+        "move-replica",
+        "migrate-slots",
+        "split-bucket",
+        "merge-buckets",
+        "add-node",
+        "remove-node",
+        "create-keyspace",
+        "remove-keyspace",
+    ];
+    let data = dev.data.to_str().expect("a plain path");
+    let arguments =
+        ["prove", "--json", "--calm", "0", "--redis-cluster", "--clients", "4", "--dev", data, "--operations"];
+    let output = dev.godwit(&[&arguments[..], &[kinds.join(",").as_str()]].concat());
+    assert!(output.status.success(), "{}", text(&output));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let changes = report["by_change"].as_array().expect("a list");
+    let made: Vec<&str> = changes.iter().filter_map(|change| change["kind"].as_str()).collect();
+    assert_eq!(made, kinds, "{report:#}");
+    for change in changes {
+        let moves =
+            matches!(change["kind"].as_str(), Some("move-replica" | "migrate-slots" | "add-node" | "remove-node"));
+        assert_eq!(change["median_bytes"].as_u64() > Some(0), moves, "{change:#}");
+        assert!(!change["what"].to_string().contains("nothing to do"), "{change:#}");
+    }
+    let errors = report["errors"].as_object().expect("a map");
+    assert!(errors.keys().all(|kind| kind == "MOVED"), "{errors:?}");
+    dev.until_well();
+}
