@@ -20,6 +20,8 @@ enum Due {
     Propose(Change),
     Bind(BucketId),
     Order(NodeId, Order, Until),
+    /// What that node holds of the bucket.
+    Ask(NodeId, Until),
     Nothing(Until),
 }
 
@@ -65,6 +67,13 @@ impl<C: Conduct> Coordinator<C> {
                 let other = blueprint.government(into).expect("an open merge has two buckets that are governed");
                 let command = Command::Bind { absorbed: bucket, into, replaces: (government.term, other.term) };
                 self.propose(now, command, mine, out)
+            }
+            Due::Ask(node, until) => {
+                // In the next round it would be asked anyway; this is only faster.
+                if mine {
+                    self.say(now, Output::Probe { node, round: self.round, about: [bucket].into() }, out);
+                }
+                until
             }
             Due::Order(node, order, until) => {
                 if mine {
@@ -200,7 +209,7 @@ impl<C: Conduct> Coordinator<C> {
             return Due::Nothing(Until::Answers(silent.node));
         }
         if self.watch.holding(primary, bucket, now).is_none() {
-            return Due::Nothing(Until::PrimaryHolds { primary: primary.node, leaves: node });
+            return Due::Ask(primary.node, Until::PrimaryHolds { primary: primary.node, leaves: node });
         }
         Due::Propose(Change::Dismiss { secondary, fate: Fate::Leaves })
     }

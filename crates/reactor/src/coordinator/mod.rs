@@ -103,8 +103,12 @@ impl<C: Conduct> Coordinator<C> {
         match input {
             Input::Wake => self.on_wake(now, out),
             Input::Probed { node, round, answer } => {
+                let is_waited_for = answer.holds.keys().next().is_some() && self.waits_for_holdings();
                 self.watch.on_answer(node, round, answer);
                 self.push_after_echo(now, node, out);
+                if is_waited_for {
+                    self.read_again(out);
+                }
             }
             Input::Echoed { node, epoch } => {
                 if self.state.blueprint.nodes.contains_key(&node) {
@@ -230,6 +234,10 @@ impl<C: Conduct> Coordinator<C> {
             self.readings_left -= 1;
             out.push(Output::ReadMeta);
         }
+    }
+
+    fn waits_for_holdings(&self) -> bool {
+        self.waits.keys().any(|(_, until)| matches!(until, Until::PrimaryHolds { .. }))
     }
 
     fn wait(&mut self, now: Instant, about: Subject, until: Until) {
