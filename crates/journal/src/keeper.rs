@@ -45,7 +45,11 @@ impl Keeper {
                 let mut tables = self.shared.tables();
                 let generation = self.shared.pen().generation();
                 match tables.store_ahead(one, generation) {
-                    Ok(apart) => break written.extend(apart),
+                    // What was written to a file before is synced with what is written last.
+                    Ok(apart) => {
+                        written.retain(|before| apart.as_ref().is_none_or(|apart| !apart.is_of(before)));
+                        break written.extend(apart);
+                    }
                     Err(error) if !is_full(&error) => return Err(error),
                     Err(_) => drop(tables),
                 }

@@ -47,6 +47,12 @@ pub(crate) struct Apart {
     pub(crate) is_new: bool,
 }
 
+impl Apart {
+    pub(crate) fn is_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.file, &other.file)
+    }
+}
+
 /// What became of a rewrite.
 #[derive(Debug)]
 pub(crate) struct Rewritten {
