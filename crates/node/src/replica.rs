@@ -14,7 +14,7 @@ pub(crate) struct Replica<C> {
     pub(crate) tables: Tables,
     /// The batch that it comes to be with, until that is written.
     pub(crate) unborn: Option<BatchId>,
-    /// When the primary of its term last said a word to it.
+    /// When its primary last said a word to it, or came to lead.
     pub(crate) heard: Instant,
     /// It was stepped since its last flush.
     pub(crate) touched: bool,
