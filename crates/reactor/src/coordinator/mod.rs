@@ -102,11 +102,13 @@ impl<C: Conduct> Coordinator<C> {
             Input::Probed { node, round, answer } => {
                 self.watch.on_answer(node, round, answer);
                 self.push_after_echo(now, node, out);
+                self.wait_no_longer_for_echo(node);
             }
             Input::Echoed { node, epoch } => {
                 if self.state.blueprint.nodes.contains_key(&node) {
                     self.pushes.on_echo(node, epoch);
                     self.push_after_echo(now, node, out);
+                    self.wait_no_longer_for_echo(node);
                 }
             }
             Input::MetaRead { state } => self.on_meta_read(now, state, out),
