@@ -35,7 +35,9 @@ fn exchange(nodes: &mut [Small; 2], passes: fn(&PeerMessage) -> bool) {
         let all: Vec<_> = nodes.iter_mut().flat_map(|node| std::mem::take(&mut node.left)).collect();
         for (_, output) in all {
             let Output::Send { to, message } = output else { continue };
-            let Some(at) = [ME, OTHER].iter().position(|node| *node == to).filter(|_| passes(&message)) else { continue };
+            let Some(at) = [ME, OTHER].iter().position(|node| *node == to).filter(|_| passes(&message)) else {
+                continue;
+            };
             let input = Input::Peer { from: [OTHER, ME][at], message };
             let Input::Peer { message, .. } = &input else { unreachable!("made just now") };
             let station = message.station(1);
