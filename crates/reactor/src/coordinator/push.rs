@@ -151,16 +151,8 @@ impl<C: Conduct> Coordinator<C> {
         }
     }
 
-    /// It may be a while until the next reading: 1. a node is sent the blueprint; 2. the meta group has no leader; 3. the node acts on it, and
-    /// says so. Whoever asks why nothing changes must not be sent to that node.
-    pub(crate) fn wait_no_longer_for_echo(&mut self, node: NodeId) {
-        let acts_on = self.acts_on(node);
-        let echoed = |until: &Until| matches!(until, Until::ActsOn { epoch, .. } if *epoch <= acts_on);
-        self.waits.retain(|(about, until), _| *about != Subject::Node(node) || !echoed(until));
-    }
-
     /// A node that has restarted acts on nothing until somebody tells it, whatever it acted on before.
-    fn acts_on(&self, node: NodeId) -> Epoch {
+    pub(crate) fn acts_on(&self, node: NodeId) -> Epoch {
         self.echo(node).min(self.watch.acts_on(node).unwrap_or(Epoch(u64::MAX)))
     }
 
