@@ -29,8 +29,8 @@ pub(crate) struct Witness {
     said: Vec<WaitView>,
     readings: usize,
     claims: usize,
-    /// For how long something was wrong at most.
-    longest: Duration,
+    /// For how long each was wrong at most.
+    longest: BTreeMap<Wrong, Duration>,
 }
 
 /// Who says it, about what, and what is wrong with it.
@@ -61,7 +61,11 @@ impl Witness {
     }
 
     pub(crate) fn end(self) {
-        eprintln!("{} readings, {} claims, none wrong for more than {:?}", self.readings, self.claims, self.longest);
+        let longest = self.longest.values().max().copied().unwrap_or_default();
+        eprintln!("{} readings, {} claims, none wrong for more than {longest:?}", self.readings, self.claims);
+        for (wrong, length) in self.longest.iter().filter(|(_, length)| **length > TOLD) {
+            eprintln!("for {length:?}: {wrong:?}");
+        }
         assert!(self.claims > 0, "there was something to say");
     }
 
@@ -102,10 +106,8 @@ impl Witness {
         for (wrong, words) in found {
             let since = *self.wrong.entry(wrong.clone()).or_insert(now);
             let length = now.duration_since(since);
-            if length > self.longest && length > TOLD {
-                eprintln!("for {length:?}: {wrong:?}: \"{words}\"");
-            }
-            self.longest = self.longest.max(length);
+            let longest = self.longest.entry(wrong.clone()).or_default();
+            *longest = length.max(*longest);
             let (node, about, what) = wrong;
             assert!(length < NEWS, "for {length:?}: {node}, {about}: \"{words}\": {what}\n{}", cluster.describe());
         }
