@@ -508,3 +508,102 @@ impl Judge<'_> {
         copies + come - leave
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// b1, led by node-1, is being copied to node-4, for the third step of o1.
+    fn moment(node_4: &str) -> Moment {
+        let node = |number: u64, state: &str| {
+            json!({ "id": format!("n{number}"), "name": format!("node-{number}"), "zone": "", "state": state, "reachable": true,
+                "leads": 0, "follows": 0, "echoed": 9, "cluster": "", "any": "", "http": "", "peers": "" })
+        };
+        let nodes: Vec<Value> =
+            [(1, "present"), (2, "present"), (3, "present"), (4, node_4)].map(|(n, s)| node(n, s)).into();
+        let bucket = json!({ "id": "b1", "keyspace": "default", "slots": "0-99", "term": 2, "primary": "node-1",
+            "secondaries": ["node-2", "node-3"], "candidates": ["node-4"], "heirs": [], "min_in_sync": 2, "serving": true, "applied": 7 });
+        let meta = json!({ "role": "leader", "leader": "node-1", "voters": [], "term": 1, "applied": 9 });
+        let status = json!({ "cluster": "", "node": "n1", "name": "node-1", "version": "", "epoch": 9, "problems": [], "nodes": nodes,
+            "keyspaces": [], "buckets": [bucket], "meta": meta, "operations": ["o1"] });
+        let step = |bucket: &str, what: &str| json!({ "bucket": bucket, "what": what, "filled": null, "bytes": null, "total_bytes": null, "copies": 3 });
+        let steps = [
+            step("", "mark node-3 as leaving"),
+            step("b1", "enlist node-4"),
+            step("b1", "seat node-4"),
+            step("b1", "dismiss node-3"),
+        ];
+        let operation = json!({ "id": "o1", "by": "", "asked": "", "state": "running", "why": "", "done": 2, "bytes": 0, "total_bytes": 0,
+            "throttle": null, "steps": steps, "waits": [] });
+        Moment {
+            status: serde_json::from_value(status).expect("a status"),
+            operation: Some(serde_json::from_value(operation).expect("an operation")),
+        }
+    }
+
+    fn wait(by: &str, rule: &str, bucket: Option<&str>, waits_for: &str) -> WaitView {
+        let (node, because, bucket) = ("node-1".into(), String::new(), bucket.map(str::to_owned));
+        WaitView { node, by: by.into(), bucket, rule: rule.into(), waits_for: waits_for.into(), because, seconds: 0.0 }
+    }
+
+    fn is_true(dead: &[&str], moment: Moment, wait: &WaitView) -> bool {
+        let dead = dead.iter().map(|name| (*name).to_owned()).collect();
+        let witness = Witness { dead, ..Witness::of("o1", 3) };
+        Judge { witness: &witness, wait, moments: &[moment] }.check().is_ok()
+    }
+
+    #[test]
+    fn what_is_untrue_is_noticed() {
+        let here = || moment("present");
+        let fill = |text: &str| wait("node", "fill", Some("b1"), text);
+        assert!(is_true(&[], here(), &fill("node-4 to take 12 more slots")));
+        assert!(!is_true(&["node-4"], here(), &fill("node-4 to take 12 more slots")), "it is dead");
+        assert!(!is_true(&[], here(), &fill("node-3 to take 12 more slots")), "it is a member");
+        assert!(is_true(&["node-4"], here(), &fill("an answer from node-4")));
+        assert!(!is_true(&[], here(), &fill("an answer from node-4")), "it answers");
+        assert!(!is_true(&["node-4"], moment("departed"), &fill("an answer from node-4")), "it will not answer");
+
+        let step = |text: &str| wait("coordinator", "coordinator", None, text);
+        assert!(is_true(&[], here(), &step("o1, step 3: waits until node-1 has filled and seated node-4")));
+        assert!(
+            !is_true(&[], here(), &step("o1, step 2: waits until node-1 has filled and seated node-4")),
+            "it is at the next"
+        );
+        assert!(
+            !is_true(&[], here(), &step("o1, step 3: waits until node-2 has filled and seated node-4")),
+            "node-1 leads"
+        );
+        assert!(
+            !is_true(&[], here(), &step("o1, step 3: waits until node-1 has filled and seated node-3")),
+            "it has a seat"
+        );
+        assert!(!is_true(&[], here(), &step("o1, step 3: waits until somebody sings")));
+        assert!(!is_true(
+            &[],
+            here(),
+            &step("node-4: waits until node-4 is silent to most coordinators (1 of 4 say so)")
+        ));
+        assert!(
+            !is_true(&[], here(), &step("this coordinator: waits until the meta group answers")),
+            "it has a leader"
+        );
+    }
+
+    #[test]
+    fn silence_is_noticed() {
+        let said = |text: &str| [wait("coordinator", "coordinator", None, text)];
+        let witness = Witness { dead: BTreeSet::from(["node-4".to_owned()]), ..Witness::of("o1", 4) };
+        let about = |said: &[WaitView]| -> Vec<String> {
+            witness
+                .silences(said, &[moment("present"), moment("present")])
+                .into_iter()
+                .map(|(about, _)| about)
+                .collect()
+        };
+        assert_eq!(about(&[]), ["o1", "node-4"]);
+        assert_eq!(about(&said("o1, step 3: waits until node-1 has filled and seated node-4")), [String::new(); 0]);
+        assert_eq!(about(&said("node-4: waits until node-4 is silent to most coordinators (1 of 4 say so)")), ["o1"]);
+    }
+}
