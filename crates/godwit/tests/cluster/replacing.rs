@@ -227,7 +227,7 @@ fn the_new_node_dies_and_no_other_is_free() {
 /// It is missed for a moment, and not for so long that it counts as departed: it goes on with what it has.
 #[test]
 fn the_new_node_is_killed_and_comes_back() {
-    let patient = SETTINGS.replace("silence_ms = 2100", "silence_ms = 60000");
+    let patient = SETTINGS.replace("silence_ms = 2100", "silence_ms = 20000");
     let mut scene = Scene::set("replace-back", 4, &patient);
     let (old, new) = (scene.cluster.node(scene.old).name(), scene.new);
     let name = scene.kill(new);

@@ -603,7 +603,7 @@ mod tests {
                 .collect()
         };
         assert_eq!(about(&[]), ["o1", "node-4"]);
-        assert_eq!(about(&said("o1, step 3: waits until node-1 has filled and seated node-4")), [String::new(); 0]);
+        assert!(about(&said("o1, step 3: waits until node-1 has filled and seated node-4")).is_empty());
         assert_eq!(about(&said("node-4: waits until node-4 is silent to most coordinators (1 of 4 say so)")), ["o1"]);
     }
 }
