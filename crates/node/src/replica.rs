@@ -184,7 +184,7 @@ impl Tables {
         for slot in slots.iter() {
             let mut table = std::mem::take(other.place(slot));
             table.move_clock(ahead);
-            *self.place(slot) = table;
+            self.put(slot, table);
         }
     }
 
@@ -240,6 +240,9 @@ mod tests {
         tables.install(&image);
         assert_eq!(slots(&tables), [301, 5000, 16383]);
         tables.install(&image);
+        assert_eq!((tables.bytes(), tables.bytes() > 0), (weighed(&tables), true));
+        let taken = tables.fork::<Honest>(&SlotSet::range(Slot(0), Slot(1000)));
+        tables.take_in(&SlotSet::range(Slot(0), Slot(1000)), taken, 7);
         assert_eq!((tables.bytes(), tables.bytes() > 0), (weighed(&tables), true));
         tables.discard(&SlotSet::range(Slot(0), Slot(16383)));
         assert_eq!(tables.bytes(), 0);
