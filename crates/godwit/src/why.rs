@@ -41,10 +41,13 @@ impl Why {
             say!("{}", serde_json::to_string_pretty(&waits)?);
             return Ok(ExitCode::SUCCESS);
         }
+        // Nobody waits for one that has departed; if it has nothing to say either, that is no reason to look for it.
+        let has_departed = |name: &&String| status.nodes.iter().any(|n| n.name == **name && n.state == "departed");
         for name in &silent {
-            say!("{name} does not answer: what it waits for is not known");
+            let how = if has_departed(&name) { "has departed" } else { "does not answer" };
+            say!("{name} {how}: what it waits for is not known");
         }
-        if waits.is_empty() && silent.is_empty() {
+        if waits.is_empty() && silent.iter().all(|name| has_departed(&name)) {
             say!("Nothing waits.");
         }
         // People know nodes by their names.

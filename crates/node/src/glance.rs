@@ -1,9 +1,9 @@
 //! What is asked of all replicas at once, and often: who leads this slot, and who wants to be woken first. Kept, so that neither a
-//! request nor the end of a batch has to look at each of them.
+//! request nor the end of a batch has to look at each of them. And what must be noticed when it changes: whom a replica follows.
 
 use std::collections::BTreeMap;
 
-use blueprint::{Blueprint, BucketId, Conduct, Instant, KeyspaceId, Slot, SlotMap};
+use blueprint::{Blueprint, BucketId, Conduct, Instant, KeyspaceId, Member, Slot, SlotMap};
 use phaser::Phaser;
 
 use crate::replica::Replica;
@@ -14,6 +14,8 @@ pub(crate) struct Glance {
     /// How many slots it has, if it leads, and how often it got more. Otherwise they only become fewer, so as many are the same.
     pub(crate) leads: Option<(u32, u64)>,
     pub(crate) deadline: Option<Instant>,
+    /// Who leads, as far as it knows.
+    pub(crate) primary: Option<Member>,
 }
 
 impl Glance {
@@ -21,7 +23,8 @@ impl Glance {
         // What another bucket has taken over is led there.
         let leads = phaser.leads().filter(|_| !phaser.is_given());
         let leads = leads.map(|_| (phaser.owned().len(), phaser.absorptions()));
-        Self { leads, deadline: phaser.deadline() }
+        let primary = phaser.government().map(|government| government.primary);
+        Self { leads, deadline: phaser.deadline(), primary }
     }
 }
 

@@ -320,6 +320,9 @@ impl<C: Conduct> Lane<C> {
         if before.deadline != replica.glance.deadline {
             self.soonest.set(None);
         }
+        if before.primary != replica.glance.primary {
+            replica.heard = now; // nobody is silent for longer than it leads
+        }
         if replica.phaser.has_to_flush() && !std::mem::replace(&mut replica.touched, true) {
             self.touched.insert(bucket);
         }

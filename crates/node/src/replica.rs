@@ -14,7 +14,7 @@ pub(crate) struct Replica<C> {
     pub(crate) tables: Tables,
     /// The batch that it comes to be with, until that is written.
     pub(crate) unborn: Option<BatchId>,
-    /// When the primary of its term last said a word to it.
+    /// When its primary last said a word to it, or came to lead.
     pub(crate) heard: Instant,
     /// It was stepped since its last flush.
     pub(crate) touched: bool,
@@ -184,7 +184,7 @@ impl Tables {
         for slot in slots.iter() {
             let mut table = std::mem::take(other.place(slot));
             table.move_clock(ahead);
-            *self.place(slot) = table;
+            self.put(slot, table);
         }
     }
 
@@ -240,6 +240,9 @@ mod tests {
         tables.install(&image);
         assert_eq!(slots(&tables), [301, 5000, 16383]);
         tables.install(&image);
+        assert_eq!((tables.bytes(), tables.bytes() > 0), (weighed(&tables), true));
+        let taken = tables.fork::<Honest>(&SlotSet::range(Slot(0), Slot(1000)));
+        tables.take_in(&SlotSet::range(Slot(0), Slot(1000)), taken, 7);
         assert_eq!((tables.bytes(), tables.bytes() > 0), (weighed(&tables), true));
         tables.discard(&SlotSet::range(Slot(0), Slot(16383)));
         assert_eq!(tables.bytes(), 0);

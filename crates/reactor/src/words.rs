@@ -43,7 +43,7 @@ pub(crate) fn proposal(command: &Command) -> String {
         Command::Relieve { parts } => {
             list(parts.iter().map(|p| format!("{} in {}", self::change(&p.change), p.bucket)))
         }
-        Command::AdvanceOperation { id, from_step } => format!("step {from_step} of {id} as done with"),
+        Command::AdvanceOperation { id, from_step } => format!("step {} of {id} as done with", from_step + 1),
         Command::Bind { absorbed, into, .. } => format!("{absorbed} and {into} as bound"),
         Command::Merge { absorbed, into, at } => format!("{absorbed}, absorbed by {into} at {at}"),
         Command::Mark { node, intent } => format!("{node} {}", self::intent(*intent)),

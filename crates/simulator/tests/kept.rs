@@ -23,6 +23,10 @@ const KEPT: &[(u64, &str)] = &[
         293,
         "below the minimum nobody was enlisted: an operation was about to, behind a split that could not commit (case.rs)",
     ),
+    (
+        5004,
+        "what a merge took over did not count in the size of the bucket, and was subtracted from it later (node, replica.rs)",
+    ),
     (1703, "two lives of an owner whose clock went back gave out the same numbers (registrar, number.rs)"),
 ];
 

@@ -18,6 +18,7 @@ mod operations;
 mod pipelines;
 mod progress;
 mod repair;
+mod replacing;
 mod settings;
 mod starting;
 mod voters;

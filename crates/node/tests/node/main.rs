@@ -5,3 +5,4 @@ mod keyspaces;
 mod lanes;
 mod small;
 mod splits;
+mod words;

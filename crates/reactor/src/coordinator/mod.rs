@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::time::Duration;
 
-use blueprint::{Breach, Conduct, Honest, Instant, MetaCommand, MetaState, Refusal};
+use blueprint::{Breach, Conduct, Honest, Instant, MetaCommand, MetaState, NodeId, Refusal};
 
 mod carry;
 mod config;
@@ -106,6 +106,7 @@ impl<C: Conduct> Coordinator<C> {
                 let is_waited_for = answer.holds.keys().next().is_some() && self.waits_for_holdings();
                 self.watch.on_answer(node, round, answer);
                 self.push_after_echo(now, node, out);
+                self.wait_no_longer_for(now, node);
                 if is_waited_for {
                     self.read_again(out);
                 }
@@ -114,6 +115,7 @@ impl<C: Conduct> Coordinator<C> {
                 if self.state.blueprint.nodes.contains_key(&node) {
                     self.pushes.on_echo(node, epoch);
                     self.push_after_echo(now, node, out);
+                    self.wait_no_longer_for(now, node);
                 }
             }
             Input::MetaRead { state } => self.on_meta_read(now, state, out),
@@ -238,6 +240,22 @@ impl<C: Conduct> Coordinator<C> {
 
     fn waits_for_holdings(&self) -> bool {
         self.waits.keys().any(|(_, until)| matches!(until, Until::PrimaryHolds { .. }))
+    }
+
+    /// A node has said something that was waited for. It may be a while until the next reading: 1. a node is sent the blueprint; 2. the
+    /// meta group has no leader; 3. the node acts on it, and says so. Whoever asks why nothing changes must not be sent to that node.
+    fn wait_no_longer_for(&mut self, now: Instant, node: NodeId) {
+        let (acts_on, hears) = (self.acts_on(node), self.watch.hears(node, now));
+        let unmet = |until: Until| match until {
+            Until::ActsOn { node: of, epoch } if of == node && epoch <= acts_on => None,
+            Until::EveryoneWasAsked { mut open } if hears => {
+                open.retain(|other| *other != node);
+                (!open.is_empty()).then_some(Until::EveryoneWasAsked { open })
+            }
+            until => Some(until),
+        };
+        let waits = core::mem::take(&mut self.waits).into_iter();
+        self.waits = waits.filter_map(|((about, until), since)| Some(((about, unmet(until)?), since))).collect();
     }
 
     fn wait(&mut self, now: Instant, about: Subject, until: Until) {

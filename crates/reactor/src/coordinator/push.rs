@@ -156,7 +156,7 @@ impl<C: Conduct> Coordinator<C> {
     }
 
     /// A node that has restarted acts on nothing until somebody tells it, whatever it acted on before.
-    fn acts_on(&self, node: NodeId) -> Epoch {
+    pub(crate) fn acts_on(&self, node: NodeId) -> Epoch {
         self.echo(node).min(self.watch.acts_on(node).unwrap_or(Epoch(u64::MAX)))
     }
 

@@ -171,7 +171,8 @@ impl fmt::Display for Wait {
             Subject::Coordinator => write!(f, "this coordinator"),
             Subject::Node(node) => write!(f, "{node}"),
             Subject::Bucket(bucket) => write!(f, "{bucket}"),
-            Subject::Operation { id, step } => write!(f, "{id}, step {step}"),
+            // As the plan numbers them, which people have before them.
+            Subject::Operation { id, step } => write!(f, "{id}, step {}", step + 1),
         }?;
         write!(f, ": waits until {}", self.until)
     }

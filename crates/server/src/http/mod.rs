@@ -22,6 +22,7 @@ use axum::{Json, Router};
 use blueprint::{Command, Durability, Epoch, Kind};
 use journal::Journal;
 use meta::{Embedded, Meta};
+use reactor::coordinator::Subject;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -123,7 +124,7 @@ impl Office {
                 node: String::new(),
                 by: "coordinator".into(),
                 bucket: match wait.about {
-                    reactor::coordinator::Subject::Bucket(bucket) => Some(bucket.to_string()),
+                    Subject::Bucket(bucket) => Some(bucket.to_string()),
                     _ => None,
                 },
                 rule: "coordinator".into(),
@@ -131,7 +132,17 @@ impl Office {
                 because: String::new(),
                 seconds: now.since(wait.since).as_secs_f64(),
             };
-            desk.coordinator().waits().into_iter().map(view).collect::<Vec<_>>()
+            let blueprint = desk.blueprint();
+            // What this node knows to be done with nobody waits for, even if its coordinator has not read of it yet: it may be long until
+            // the meta group answers.
+            let is_open = |wait: &reactor::coordinator::Wait| match wait.about {
+                Subject::Operation { id, step } => {
+                    let known = blueprint.operations.get(&id);
+                    known.is_none_or(|operation| !operation.is_over() && operation.at <= step)
+                }
+                Subject::Coordinator | Subject::Node(_) | Subject::Bucket(_) => true,
+            };
+            desk.coordinator().waits().into_iter().filter(is_open).map(view).collect::<Vec<_>>()
         });
         waits.extend(coordinators.await.unwrap_or_default());
         waits

@@ -4,6 +4,7 @@ mod client;
 mod cluster;
 mod load;
 mod ports;
+mod witness;
 
 use std::process::Output;
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ pub(crate) use client::{Client, ask, text_of};
 pub(crate) use cluster::{Cluster, Node, SETTINGS, Shape, godwit, http};
 pub(crate) use load::{Load, Manner};
 pub(crate) use ports::Ports;
+pub(crate) use witness::Witness;
 
 /// Generous: this machine may be doing anything else.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
