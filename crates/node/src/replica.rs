@@ -184,6 +184,7 @@ impl Tables {
         for slot in slots.iter() {
             let mut table = std::mem::take(other.place(slot));
             table.move_clock(ahead);
+            self.bytes += table.bytes();
             *self.place(slot) = table;
         }
     }
@@ -218,6 +219,19 @@ mod tests {
 
     fn weighed(tables: &Tables) -> u64 {
         tables.iter().map(|(_, table)| table.bytes()).sum()
+    }
+
+    /// What was taken in is weighed like everything else, and can be given away again.
+    #[test]
+    fn what_is_taken_in_weighs_something() {
+        let set = Command::set("k".into(), "v".into(), None);
+        let (mut tables, mut other) = (Tables::default(), Tables::default());
+        put(&mut tables, 1, &set);
+        put(&mut other, 7, &set);
+        tables.take_in(&SlotSet::range(Slot(5), Slot(9)), other, 0);
+        assert_eq!((tables.bytes(), slots(&tables)), (weighed(&tables), vec![1, 7]));
+        let child = tables.fork::<Honest>(&SlotSet::range(Slot(0), Slot(7)));
+        assert_eq!((tables.bytes(), child.bytes()), (0, weighed(&child)));
     }
 
     /// Where a key belongs is no matter to a table.
