@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Bond, BucketId, Epoch, Flaw, Government, Intent, KeyspaceId, Member, NodeId, Operation, OperationId, Position,
-    Slot, SlotMap, SlotSet, Term,
+    AutoRebalance, Bond, BucketId, Epoch, Flaw, Government, Intent, KeyspaceId, Member, NodeId, Operation, OperationId,
+    Position, Slot, SlotMap, SlotSet, Term,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +30,8 @@ pub struct Blueprint {
     /// Those under way, and the last few that are over.
     pub operations: BTreeMap<OperationId, Operation>,
     pub next_operation: OperationId,
+    /// None: it is rebalanced only when somebody asks for it.
+    pub auto_rebalance: Option<AutoRebalance>,
     /// Which bucket has a slot, for each keyspace that is not being removed. Follows from `buckets`.
     #[serde(skip)]
     pub(crate) routes: BTreeMap<KeyspaceId, SlotMap<BucketId>>,
@@ -126,6 +128,7 @@ impl Blueprint {
             next_keyspace: KeyspaceId(1),
             operations: BTreeMap::new(),
             next_operation: OperationId(1),
+            auto_rebalance: None,
             routes: BTreeMap::new(),
         }
     }
@@ -233,6 +236,7 @@ pub(crate) struct Parts {
     next_keyspace: KeyspaceId,
     operations: BTreeMap<OperationId, Operation>,
     next_operation: OperationId,
+    auto_rebalance: Option<AutoRebalance>,
 }
 
 impl TryFrom<Parts> for Blueprint {
@@ -249,6 +253,7 @@ impl TryFrom<Parts> for Blueprint {
             next_keyspace: parts.next_keyspace,
             operations: parts.operations,
             next_operation: parts.next_operation,
+            auto_rebalance: parts.auto_rebalance,
             routes: BTreeMap::new(),
         };
         blueprint.routes = blueprint.find_routes()?;

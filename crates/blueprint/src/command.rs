@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::auto::require_somebody;
 use crate::blueprint::{Birth, Blueprint, Bucket, Durability, Keyspace, Kind, Node, NodeState, Rule};
 use crate::intent::default_minimum;
 use crate::soundness::{MAX_COUNTER, is_address, is_entry, is_name, is_zone};
@@ -153,6 +154,18 @@ pub enum Command {
         by: String,
         remedy: Remedy,
     },
+    /// Whether the cluster rebalances by itself from now on.
+    SetAutoRebalance {
+        on: bool,
+        by: String,
+    },
+    /// The same as `StartOperation`, by nobody in particular: what comes of `SetAutoRebalance`. Only as long as everything is as it
+    /// was in that epoch, and nothing else goes on.
+    Rebalance {
+        id: OperationId,
+        based_on: Epoch,
+        steps: Vec<Step>,
+    },
 }
 
 /// What came of an accepted command.
@@ -200,8 +213,14 @@ impl Blueprint {
             Command::Bind { absorbed, into, replaces } => self.bind::<C>(*absorbed, *into, *replaces),
             Command::Merge { absorbed, into, at } => self.merge(*absorbed, *into, *at),
             Command::Relieve { parts } => self.relieve::<C>(parts),
-            Command::StartOperation { id, by, steps } => self.start_operation(*id, by, steps, OperationState::Running),
-            Command::PlanOperation { id, by, steps } => self.start_operation(*id, by, steps, OperationState::Planned),
+            Command::StartOperation { id, by, steps } => {
+                require_somebody(by).and_then(|()| self.start_operation(*id, by, steps, OperationState::Running))
+            }
+            Command::PlanOperation { id, by, steps } => {
+                require_somebody(by).and_then(|()| self.start_operation(*id, by, steps, OperationState::Planned))
+            }
+            Command::Rebalance { id, based_on, steps } => self.rebalance(*id, *based_on, steps),
+            Command::SetAutoRebalance { on, by } => self.set_auto_rebalance(*on, by),
             Command::ApplyOperation { id } => self.apply_operation(*id),
             Command::AdvanceOperation { id, from_step } => self.advance_operation(*id, *from_step),
             Command::PauseOperation { id } => self.pause_operation(*id),

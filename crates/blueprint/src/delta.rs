@@ -8,7 +8,7 @@ use alloc::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::blueprint::{Blueprint, Bucket, Keyspace, Node};
-use crate::{BucketId, Epoch, Flaw, KeyspaceId, NodeId, Operation, OperationId};
+use crate::{AutoRebalance, BucketId, Epoch, Flaw, KeyspaceId, NodeId, Operation, OperationId};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delta {
@@ -23,6 +23,7 @@ pub struct Delta {
     pub next_keyspace: KeyspaceId,
     pub operations: BTreeMap<OperationId, Option<Operation>>,
     pub next_operation: OperationId,
+    pub auto_rebalance: Option<AutoRebalance>,
 }
 
 /// Why a delta cannot be used.
@@ -51,6 +52,7 @@ impl Delta {
             next_keyspace: new.next_keyspace,
             operations: changes(&old.operations, &new.operations),
             next_operation: new.next_operation,
+            auto_rebalance: new.auto_rebalance.clone(),
         }
     }
 }
@@ -76,6 +78,7 @@ impl Blueprint {
         next.next_keyspace = delta.next_keyspace;
         make(&mut next.operations, &delta.operations);
         next.next_operation = delta.next_operation;
+        next.auto_rebalance.clone_from(&delta.auto_rebalance);
         next.routes = next.find_routes()?;
         next.validate()?;
         if to == from && next != *self {

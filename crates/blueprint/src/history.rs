@@ -10,7 +10,7 @@ use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
 use crate::blueprint::Blueprint;
-use crate::{Command, Hitch, Instant, KeyspaceId, NodeId, Operation, OperationId, Standing};
+use crate::{AUTOMATIC, Command, Hitch, Instant, KeyspaceId, NodeId, Operation, OperationId, Standing};
 
 /// Years of a quiet cluster, and some days of one whose nodes come and go all the time. A few hundred kilobytes.
 pub const MOST_PAST: usize = 2048;
@@ -55,6 +55,11 @@ pub enum Happening {
         id: KeyspaceId,
         name: String,
         turn: Making,
+    },
+    /// From then on it rebalances by itself, or no longer does.
+    AutoRebalance {
+        on: bool,
+        by: String,
     },
 }
 
@@ -132,6 +137,11 @@ pub(crate) fn foresee(blueprint: &Blueprint, command: &Command) -> Option<Happen
             let steps = steps.len() as u32;
             Some(Happening::Operation { id: *id, by: by.clone(), at: 0, steps, turn: Turn::Begun })
         }
+        Command::Rebalance { id, steps, .. } => {
+            let steps = steps.len() as u32;
+            Some(Happening::Operation { id: *id, by: AUTOMATIC.into(), at: 0, steps, turn: Turn::Begun })
+        }
+        Command::SetAutoRebalance { on, by } => Some(Happening::AutoRebalance { on: *on, by: by.clone() }),
         Command::ApplyOperation { id } => of(id, || Turn::Begun),
         Command::PauseOperation { id } => of(id, || Turn::Paused),
         Command::ResumeOperation { id } => of(id, || Turn::Resumed),

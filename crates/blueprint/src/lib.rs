@@ -5,6 +5,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod auto;
 mod blueprint;
 mod command;
 mod conduct;
@@ -29,6 +30,7 @@ mod time;
 #[cfg(test)]
 mod tests;
 
+pub use auto::{AUTOMATIC, AutoRebalance, Unrest};
 pub use blueprint::{Birth, Blueprint, Bucket, Durability, Keyspace, Kind, Node, NodeState, Rule};
 pub use command::{Applied, Command};
 pub use conduct::{Breach, Conduct, Honest};

@@ -4,7 +4,9 @@ use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BucketId, CoordinatorId, KeyspaceId, NodeId, OperationId, Position, SlotSet, Term, Unlawful, Unlike};
+use crate::{
+    BucketId, CoordinatorId, Epoch, KeyspaceId, NodeId, OperationId, Position, SlotSet, Term, Unlawful, Unlike, Unrest,
+};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
@@ -184,4 +186,16 @@ pub enum Refusal {
          what it waits for ('godwit why {bucket}'). If its data is gone for good, end its process and wait until it has departed"
     )]
     MemberPresent { bucket: BucketId, node: NodeId },
+
+    // What the cluster does by itself
+    #[error("the cluster does not rebalance by itself: somebody has to ask for that ('godwit auto-rebalance on')")]
+    NotAutomatic,
+    #[error("'automatic: rebalance' is what the cluster says of what it starts by itself. Say who you are")]
+    SaysAutomatic,
+    #[error(
+        "it was planned by {based_on}, and the blueprint is at {epoch}: it may not make sense any more. Plan again"
+    )]
+    MovedOn { based_on: Epoch, epoch: Epoch },
+    #[error("the cluster does not rebalance by itself before {0}. Nothing is to be done: it looks again then")]
+    Unrest(Unrest),
 }

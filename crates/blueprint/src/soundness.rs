@@ -129,6 +129,8 @@ impl Blueprint {
             "a bucket id is reserved for the split of a bucket that is not there"
         } else if self.reserved.len() > MAX_RESERVED {
             "more bucket ids are reserved than can be"
+        } else if self.auto_rebalance.as_ref().is_some_and(|a| !is_words(&a.by) || a.from > self.next_operation) {
+            "it rebalances by itself, and nobody asked for that, or after an operation that never was"
         } else {
             return Ok(());
         };

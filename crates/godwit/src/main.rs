@@ -11,6 +11,7 @@ macro_rules! say {
 }
 
 mod ask;
+mod auto;
 mod dev;
 mod history;
 mod inspect;
@@ -64,6 +65,8 @@ enum Command {
     Watch(watch::Watch),
     /// Changes of the cluster's shape: planned, under way, and the last that are over
     Operations(operations::Operations),
+    /// Whether the cluster rebalances by itself: on, off, or how it is
+    AutoRebalance(auto::AutoRebalance),
     /// What became of the cluster: operations, nodes that departed and came back, keyspaces
     History(history::History),
     /// Begin nothing new of an operation, and let its copies stand still
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Command::Apply(one) => one.apply(),
         Command::Watch(watch) => watch.run(),
         Command::Operations(operations) => operations.run(),
+        Command::AutoRebalance(auto) => auto.run(),
         Command::History(history) => history.run(),
         Command::Pause(one) => one.pause(),
         Command::Resume(one) => one.resume(),

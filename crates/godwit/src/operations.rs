@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
@@ -25,6 +25,9 @@ pub(crate) struct Plan {
     /// Buckets under way at the same time
     #[arg(long, default_value_t = 4)]
     at_once: usize,
+    /// Of 'rebalance', by itself whenever it is worth it: see 'godwit auto-rebalance'
+    #[arg(long)]
+    auto: bool,
     #[command(flatten)]
     by: By,
     #[command(flatten)]
@@ -35,10 +38,10 @@ pub(crate) struct Plan {
 }
 
 #[derive(Args, Debug)]
-struct By {
+pub(crate) struct By {
     /// Who asks, for the record
     #[arg(long, env = "USER", default_value = "somebody")]
-    by: String,
+    pub(crate) by: String,
 }
 
 #[derive(Args, Debug)]
@@ -82,6 +85,11 @@ fn kinds() -> String {
 
 impl Plan {
     pub(crate) fn run(self) -> Result<ExitCode> {
+        if self.auto {
+            bail!(
+                "a plan is made once, and shown. To let the cluster rebalance by itself from now on, type: godwit auto-rebalance on"
+            );
+        }
         let body = json!({ "wish": self.wish.join(" "), "by": self.by.by, "at_once": self.at_once });
         let text = self.at.post("/v1/operations", &body.to_string())?;
         let plan: PlanView = serde_json::from_str(&text).context("the answer is not understood")?;

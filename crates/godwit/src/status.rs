@@ -8,6 +8,7 @@ use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{Cell, CellAlignment, Color, Table};
 
 use crate::ask::At;
+use crate::auto::in_words;
 
 #[derive(Args, Debug)]
 pub(crate) struct Status {
@@ -63,6 +64,7 @@ pub(crate) fn show(status: &server::Status, buckets: bool) {
         status.epoch,
         status.name
     );
+    say!("{}", in_words(&status.auto_rebalance));
     if buckets {
         say!("\n{}", all_buckets(status));
     }

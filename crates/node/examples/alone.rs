@@ -57,6 +57,7 @@ fn main() {
                     | Output::Release { .. }
                     | Output::Propose(_)
                     | Output::ReadMeta { .. }
+                    | Output::Rebalance { .. }
                     | Output::Report(_)
                     | Output::Erased { .. }
                     | Output::Resumed { .. }

@@ -29,6 +29,7 @@ impl<C: Conduct> Desk<C> {
                     self.asked += 1;
                     out.push(Output::ReadMeta { id: self.asked });
                 }
+                coordinator::Output::Rebalance { epoch } => out.push(Output::Rebalance { epoch }),
             }
         }
     }

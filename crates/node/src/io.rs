@@ -169,6 +169,11 @@ pub enum Output {
     ReadMeta {
         id: u64,
     },
+    /// Its coordinator wants to know whether it is worth rebalancing this blueprint. Whoever carries it out plans by that and by what the
+    /// desk knows of sizes, elsewhere, as it takes a while, and proposes what comes of it, if anything.
+    Rebalance {
+        epoch: Epoch,
+    },
     /// A replica was erased (R11).
     Erased {
         bucket: BucketId,

@@ -28,6 +28,8 @@ pub struct Config {
     pub round: Duration,
     /// Who has not answered a coordinator for this long is silent.
     pub silence: Duration,
+    /// What coordinators wait by before the cluster rebalances by itself.
+    pub leisure: coordinator::Leisure,
     /// How long a hop may stay unanswered.
     pub hop_patience: Duration,
     /// And how long once the link that it left by has ended: what was answered before may be here, and not read yet.
@@ -49,6 +51,7 @@ impl Default for Config {
             directory: registrar::Config { longest_life: 2 * ROW_LIFE, ..registrar::Config::default() },
             round: Duration::from_millis(250),
             silence: Duration::from_millis(1500),
+            leisure: coordinator::Leisure::default(),
             hop_patience: Duration::from_millis(2500),
             last_answers: Duration::from_millis(100),
             most_requests: 65_536,
@@ -62,7 +65,7 @@ impl Config {
     pub(crate) fn coordinator_of(&self, node: NodeId) -> coordinator::Config {
         let defaults = coordinator::Config::of(CoordinatorId(node.0));
         let late = defaults.late.min(self.silence.saturating_sub(2 * self.round));
-        coordinator::Config { period: self.round, patience: self.silence, late, ..defaults }
+        coordinator::Config { period: self.round, patience: self.silence, late, leisure: self.leisure, ..defaults }
     }
 
     /// What a set of numbers must satisfy; the text says which one to change.

@@ -220,6 +220,19 @@ mod tests {
         tables.iter().map(|(_, table)| table.bytes()).sum()
     }
 
+    /// What was taken in is weighed like everything else, and can be given away again.
+    #[test]
+    fn what_is_taken_in_weighs_something() {
+        let set = Command::set("k".into(), "v".into(), None);
+        let (mut tables, mut other) = (Tables::default(), Tables::default());
+        put(&mut tables, 1, &set);
+        put(&mut other, 7, &set);
+        tables.take_in(&SlotSet::range(Slot(5), Slot(9)), other, 0);
+        assert_eq!((tables.bytes(), slots(&tables)), (weighed(&tables), vec![1, 7]));
+        let child = tables.fork::<Honest>(&SlotSet::range(Slot(0), Slot(7)));
+        assert_eq!((tables.bytes(), child.bytes()), (0, weighed(&child)));
+    }
+
     /// Where a key belongs is no matter to a table.
     #[test]
     fn slots_come_and_go_in_any_order() {

@@ -28,6 +28,7 @@ mod sketch;
 mod wish;
 mod wishes;
 mod words;
+mod worth;
 mod zones;
 
 pub use draft::plan;
@@ -35,3 +36,4 @@ pub use objection::{Buckets, Objection};
 pub use place::place;
 pub use plan::{Plan, PlannedStep, Summary};
 pub use wish::{Facts, Limits, Wish};
+pub use worth::rebalance_if_worth;

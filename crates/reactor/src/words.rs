@@ -63,6 +63,8 @@ pub(crate) fn proposal(command: &Command) -> String {
         | Command::PauseOperation { .. }
         | Command::ResumeOperation { .. }
         | Command::CancelOperation { .. }
+        | Command::SetAutoRebalance { .. }
+        | Command::Rebalance { .. }
         | Command::ThrottleOperation { .. } => format!("{command:?}"),
     }
 }

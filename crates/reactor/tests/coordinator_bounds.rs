@@ -8,7 +8,7 @@ use blueprint::{
     MetaState, NodeId, OperationId, Position, Refusal, Step, Term,
 };
 use proptest::prelude::*;
-use reactor::coordinator::{Answer, Config, Coordinator, Holding, Input, Outbox, Output};
+use reactor::coordinator::{Answer, Config, Coordinator, Holding, Input, Leisure, Outbox, Output};
 
 type Dice = (u8, u64, u64, u64);
 
@@ -22,7 +22,8 @@ fn meddle(state: &mut MetaState, now: Instant, (_, x, y, z): Dice) {
     };
     let succeed = |change| Command::Succeed { bucket, replaces: term, change };
     let id = state.blueprint.next_operation;
-    let command = match (z % 12, member(x)) {
+    let command = match (z % 13, member(x)) {
+        (12, _) => Command::SetAutoRebalance { on: x % 8 > 0, by: "x".into() },
         (0, _) => Command::Depart { node },
         (1, _) => Command::Return { node },
         (2, _) => Command::AddNode { id: node, name: format!("x{y}"), zone: String::new(), addresses: Vec::new() },
@@ -79,7 +80,7 @@ proptest! {
         let mut now = Instant::ZERO;
         let mut machine: Coordinator = Coordinator::recover(Config::of(CoordinatorId(1)), dice[0].1, now);
         let (mut round, mut probed, mut readings) = (0, BTreeSet::new(), 0);
-        let mut past = Vec::new();
+        let (mut past, mut looked, calm) = (Vec::new(), None::<Instant>, Leisure::default().calm);
         for roll in dice {
             let (kind, x, y, z) = roll;
             // Mostly moments, sometimes a night.
@@ -130,6 +131,11 @@ proptest! {
                     }
                     Output::Push { node, blueprint } => prop_assert!(blueprint.nodes.contains_key(&node)),
                     Output::Order { .. } => {}
+                    Output::Rebalance { epoch } => {
+                        prop_assert!(state.blueprint.auto_rebalance.is_some() || epoch < state.blueprint.epoch);
+                        prop_assert!(looked.is_none_or(|at| now.since(at) >= calm), "rarely");
+                        looked = Some(now);
+                    }
                 }
             }
         }

@@ -338,6 +338,7 @@ impl<C: Conduct> World<C> {
                 | Output::Push { .. }
                 | Output::Order { .. }
                 | Output::Propose(_)
+                | Output::Rebalance { .. }
                 | Output::ReadMeta => {}
             }
         }

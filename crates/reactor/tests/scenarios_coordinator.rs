@@ -7,7 +7,9 @@
 mod script;
 mod town;
 
-use blueprint::{BucketId, Epoch, KeyspaceId, NodeId, Unlike};
+use std::time::Duration;
+
+use blueprint::{BucketId, Epoch, KeyspaceId, NodeId, OperationId, Unlike, Unrest};
 use reactor::coordinator::{Comes, Until};
 use town::Town;
 
@@ -58,10 +60,17 @@ fn known_by(until: &Until) -> &'static str {
         Until::Resumed => "somebody resumes it",
         Until::Restarted { leads: 0, .. } => "leads nothing now: restart it",
         Until::Restarted { .. } => "and hands over when it is told to end",
+        Until::Calm(Unrest::UnderWay(_)) => "is over",
+        Until::Calm(Unrest::Departed(_)) => "which has departed, is back or removed",
+        Until::Calm(Unrest::Drains(_)) => "which drains or leaves, stays or has gone",
+        Until::Calm(Unrest::Members(_)) => "has as many members as wanted, and no candidates",
+        Until::Calm(Unrest::Merging(_)) => "is merged",
+        Until::Unchanged { .. } => "nothing about the cluster has changed for",
+        Until::Rested { .. } => "failed or was cancelled",
     }
 }
 
-fn one_of_each() -> [Until; 26] {
+fn one_of_each() -> [Until; 33] {
     let (node, primary) = (NodeId(1), NodeId(2));
     let enough = |comes| Until::EnoughMembers { leaves: node, others: 1, wanted: 2, comes };
     [
@@ -91,6 +100,13 @@ fn one_of_each() -> [Until; 26] {
         Until::Resumed,
         Until::Restarted { node, leads: 0 },
         Until::Restarted { node, leads: 2 },
+        Until::Calm(Unrest::UnderWay(OperationId(1))),
+        Until::Calm(Unrest::Departed(node)),
+        Until::Calm(Unrest::Drains(node)),
+        Until::Calm(Unrest::Members(BucketId(1))),
+        Until::Calm(Unrest::Merging(BucketId(1))),
+        Until::Unchanged { for_long: Duration::from_secs(1) },
+        Until::Rested { after: OperationId(1), for_long: Duration::from_secs(1) },
     ]
 }
 

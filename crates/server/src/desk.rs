@@ -145,6 +145,8 @@ pub(crate) struct Driver {
     /// Who waits for the next reading of the meta group.
     askers: RefCell<Vec<(Station, u64)>>,
     reading: Cell<bool>,
+    /// Somebody finds out whether to rebalance.
+    pub(crate) weighing: Cell<bool>,
     out: RefCell<Vec<Output>>,
     awake: Notify,
     alarm: Alarm,
@@ -180,6 +182,7 @@ impl Driver {
             reporting: Cell::new(false),
             askers: RefCell::default(),
             reading: Cell::new(false),
+            weighing: Cell::new(false),
             out: RefCell::default(),
             awake: Notify::new(),
             told: Cell::new(clock::now()),
@@ -272,6 +275,7 @@ impl Driver {
             Output::Propose(command) => self.propose(Station::Desk, command),
             Output::Report(report) => self.report(report),
             Output::ReadMeta { id } => self.read_meta(Station::Desk, id),
+            Output::Rebalance { epoch } => self.rebalance(epoch),
             // A desk has neither disk nor clients.
             Output::Write { .. }
             | Output::Store { .. }

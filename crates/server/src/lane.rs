@@ -252,6 +252,8 @@ impl Driver {
             }
             Output::Report(report) => self.post.desk(DeskLetter::Report(report)),
             Output::ReadMeta { id } => self.post.desk(DeskLetter::ReadMeta { from: Station::Lane(self.number), id }),
+            // Its coordinator is the desk's.
+            Output::Rebalance { .. } => {}
             Output::Erased { bucket, incarnation } => tracing::info!(%bucket, %incarnation, "replica erased"),
             Output::Resumed { bucket, as_member } => {
                 self.journal.trust(bucket);

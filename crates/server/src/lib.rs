@@ -18,6 +18,7 @@ mod leave;
 mod link;
 mod names;
 mod post;
+mod rebalance;
 mod start;
 mod status;
 mod timer;
@@ -29,7 +30,7 @@ pub use data::{Data, DataError, Identity};
 pub use http::{KINDS, OperationView, PastView, PlanView, RepairView, StepView, WaitView};
 pub use names::replace_words;
 pub use start::{ServeError, serve};
-pub use status::{BucketStatus, NodeStatus, Status};
+pub use status::{AutoRebalanceView, BucketStatus, NodeStatus, Status};
 pub use wire::PROTOCOL;
 
 /// The disk failed: nothing that this process would say could be believed.

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use blueprint::{Blueprint, BucketId, Intent, NodeId};
+use blueprint::{Blueprint, BucketId, Intent, NodeId, OperationState};
 use meta::MetaStatus;
 use reactor::{BucketRow, Directory, Part};
 use serde::{Deserialize, Serialize};
 
 use crate::addresses::Addresses;
+use crate::names::named;
 
 /// Some elections long.
 const UNHEARD: Duration = Duration::from_secs(2);
@@ -28,6 +29,19 @@ pub struct Status {
     pub buckets: Vec<BucketStatus>,
     pub meta: MetaView,
     pub operations: Vec<String>,
+    #[serde(default)]
+    pub auto_rebalance: AutoRebalanceView,
+}
+
+/// Whether the cluster rebalances by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AutoRebalanceView {
+    pub on: bool,
+    /// Who asked for it.
+    pub by: String,
+    /// Of those that came of it: the one under way, or else how the last one ended badly, after which it rests.
+    pub operation: String,
+    pub why: String,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -87,6 +101,21 @@ pub struct MetaView {
     pub applied: u64,
 }
 
+impl AutoRebalanceView {
+    pub(crate) fn of(blueprint: &Blueprint) -> Self {
+        let Some(wish) = &blueprint.auto_rebalance else { return Self::default() };
+        let under_way = blueprint.operations.values().find(|o| o.is_automatic() && o.is_under_way());
+        let setback = blueprint.automatic_setback();
+        let why = match setback.map(|operation| &operation.state) {
+            Some(OperationState::Failed { why }) => format!("failed: {}", named(&why.to_string(), blueprint)),
+            Some(OperationState::Cancelled { why }) => format!("cancelled: {why}"),
+            _ => String::new(),
+        };
+        let operation = under_way.or(setback).map(|operation| operation.id.to_string()).unwrap_or_default();
+        Self { on: true, by: wish.by.clone(), operation, why }
+    }
+}
+
 /// What it is made of.
 pub(crate) struct Facts<'a> {
     pub(crate) me: NodeId,
@@ -121,6 +150,7 @@ impl Facts<'_> {
                 applied: self.meta.applied,
             },
             operations: blueprint.operations.values().filter(|o| o.is_under_way()).map(|o| o.id.to_string()).collect(),
+            auto_rebalance: AutoRebalanceView::of(blueprint),
         }
     }
 

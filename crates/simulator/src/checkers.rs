@@ -627,7 +627,7 @@ impl<C: Conduct> World<C> {
                 }
             }
         }
-        Ok(())
+        self.is_even()
     }
 
     /// What each node has heard of the others is what they are.

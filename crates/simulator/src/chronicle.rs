@@ -149,7 +149,7 @@ impl Chronicle {
                 Subject::Bucket(b) => b == bucket,
                 Subject::Node(n) => government.is_some_and(|g| g.named(n).is_some()),
                 Subject::Operation { id, .. } => Some(id) == operation,
-                Subject::Coordinator => false,
+                Subject::Coordinator | Subject::Balance => false,
             };
             if concerns {
                 let until = format!("{:?}", wait.until);

@@ -31,6 +31,8 @@ pub struct Conductor {
     pub moves: Vec<Moving>,
     next_node: u64,
     next_move: u64,
+    /// How often the cluster has rebalanced by itself since the world healed.
+    pub(crate) rebalances: u32,
 }
 
 /// A move under way, for the table of what was interrupted by what.
@@ -46,7 +48,7 @@ pub struct Moving {
 
 impl Conductor {
     pub fn new(rng: Rng) -> Self {
-        Self { rng, steps: BTreeMap::new(), moves: Vec::new(), next_node: 0, next_move: 0 }
+        Self { rng, steps: BTreeMap::new(), moves: Vec::new(), next_node: 0, next_move: 0, rebalances: 0 }
     }
 
     pub fn fresh_node_id(&mut self, hosts: usize) -> u64 {

@@ -224,6 +224,8 @@ pub struct Plan {
     pub power_back: u64,
     /// Links that delay everything alike: what leaves together arrives together. For measurements.
     pub steady: bool,
+    /// The cluster rebalances by itself, whenever it is calm for a moment.
+    pub auto: bool,
     /// The vigil watches, too. Not over a bug that breaks something else: it would often be the first to notice, and prove nothing.
     pub vigil: bool,
 }
@@ -287,6 +289,7 @@ impl Plan {
             directory_rows: if rng.percent(40) { rng.range(1, 6) as usize } else { 1024 },
             power_back: *rng.pick(&[500u64, 500, 3000]).expect("not empty") * MILLI,
             steady: false,
+            auto: false,
             vigil: true,
         };
         if busy {
@@ -314,6 +317,10 @@ impl Plan {
         if plan.memory_level && !calm && rng.percent(60) {
             plan.faults = plan.faults.with(Fault::Blackout);
         }
+        if plan.nodes < LARGE && rng.percent(15) {
+            plan.auto = true;
+            plan.patience = AUTO_PATIENCE;
+        }
         plan
     }
 
@@ -338,6 +345,8 @@ impl Plan {
     }
 }
 
+/// What is cancelled is begun again after a while, and copies of everything may have to move.
+const AUTO_PATIENCE: u64 = 120 * SECOND;
 /// Long enough for departures, recoveries and returns, a few times over.
 const LARGE_UNREST: u64 = 9 * SECOND;
 

@@ -3,19 +3,82 @@
 //! resumed and cancelled like anything else (`conductor.rs`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use blueprint::{Blueprint, BucketId, Command as Proposal, Conduct, MetaCommand, NodeId, Operation, OperationState};
-use planner::{Facts, Limits, Wish};
+use blueprint::{
+    Blueprint, BucketId, Command as Proposal, Conduct, Epoch, MetaCommand, NodeId, Operation, OperationState,
+};
+use planner::{Facts, Limits, Wish, rebalance_if_worth};
+use reactor::coordinator::Leisure;
 
 use crate::plan::MILLI;
-use crate::world::{Event, KEYSPACE, World};
+use crate::world::{Event, KEYSPACE, Sender, Verdict, World, fail};
 
 /// A larger plan would not end before the world's patience does: copies take their time, a few at once.
 const MOST_COPIES: usize = 6;
+/// What is in a world is small: all buckets count alike.
+const LEAST: u64 = 1 << 20;
 /// How long somebody looks at a plan before applying it, on average.
 const THOUGHT: u64 = 300 * MILLI;
 
+/// How long it takes to plan on average: the blueprint may have moved on by then.
+const PLANNING: u64 = 200 * MILLI;
+/// So often it may rebalance by itself after the world has healed: what is even stays so.
+const MOST_REBALANCES: u32 = 4;
+
+/// Moments, where a real cluster waits for minutes: or nothing would come of it before a world ends.
+pub(crate) fn leisure() -> Leisure {
+    Leisure { calm: Duration::from_millis(800), look: Duration::from_secs(3), rest: Duration::from_secs(8) }
+}
+
 impl<C: Conduct> World<C> {
+    /// What the driver of a node does when its coordinator wants to know whether to rebalance.
+    pub(crate) fn weigh(&mut self, sender: Sender, epoch: Epoch) {
+        let Some(node) = self.hosts[sender.host].node() else { return };
+        let blueprint = Arc::clone(node.blueprint());
+        if blueprint.epoch != epoch {
+            return self.tally.note("looks whether to rebalance: too late");
+        }
+        let (own, me) = (node.sighting(), self.hosts[sender.host].id);
+        let row =
+            |of: NodeId, bucket| if of == me { own.buckets.get(&bucket) } else { node.directory().row(of, bucket) };
+        let bytes = |bucket: &blueprint::Bucket| {
+            let primary = bucket.government()?.primary.node;
+            Some((bucket.id, row(primary, bucket.id)?.bytes))
+        };
+        let bytes = blueprint.buckets.values().filter_map(bytes).collect();
+        let facts = Facts { bytes, least: LEAST, ..Facts::default() };
+        let Some(plan) = rebalance_if_worth(&blueprint, &facts, Limits::default()) else {
+            return self.tally.note("looks whether to rebalance: not worth it");
+        };
+        self.tally.note("looks whether to rebalance: worth it");
+        let steps = plan.operations().into_iter().next().expect("it is not empty");
+        let command = Proposal::Rebalance { id: blueprint.next_operation, based_on: epoch, steps };
+        let delay = self.rng.around(PLANNING);
+        self.after(delay, Event::Propose { from: Some(sender), command: MetaCommand::Change(command), tries: 0 });
+    }
+
+    /// What was accepted.
+    pub(crate) fn count_rebalances(&mut self, command: &Proposal) -> Verdict {
+        let Proposal::Rebalance { steps, .. } = command else { return Ok(()) };
+        self.tally.note("rebalanced by itself");
+        self.conductor.rebalances += u32::from(self.healed);
+        if self.conductor.rebalances > MOST_REBALANCES {
+            let text = format!("{} times since the world healed, and now {steps:?}", self.conductor.rebalances);
+            return fail("rebalancing_ends", text);
+        }
+        Ok(())
+    }
+
+    /// Who rebalances by itself does not rest before it is even.
+    pub(crate) fn is_even(&self) -> Result<(), String> {
+        if !self.plan.auto {
+            return Ok(());
+        }
+        let plan = rebalance_if_worth(&self.meta.blueprint, &Facts::default(), Limits::default());
+        plan.map_or(Ok(()), |plan| Err(format!("it rebalances by itself, and has not yet: {plan}")))
+    }
+
     pub(crate) fn start_planned(&mut self) {
         let blueprint = self.seen_by_operator();
         let Some(wish) = self.draw_wish(&blueprint) else { return };

@@ -76,6 +76,7 @@ impl Traffic {
             | Output::Store { .. }
             | Output::Release { .. }
             | Output::Mail { .. }
+            | Output::Rebalance { .. }
             | Output::Erased { .. }
             | Output::Resumed { .. }
             | Output::Event { .. } => return,
@@ -217,6 +218,7 @@ impl<C: Conduct> World<C> {
             memory_level: false,
             ambush: 0,
             steady: true,
+            auto: false,
             ..Plan::draw(0)
         };
         let mut world = Self::new(plan, Trace::silent());

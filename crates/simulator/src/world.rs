@@ -28,6 +28,7 @@ use crate::matrix::drill::APPLIED_AT;
 use crate::meta::Meta;
 use crate::network::Network;
 use crate::plan::{Fault, MILLI, Plan, SECOND};
+use crate::planning::leisure;
 use crate::rng::Rng;
 use crate::tally::Tally;
 use crate::trace::Trace;
@@ -153,7 +154,7 @@ pub enum Event {
 /// Who asked, and may hear an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Sender {
-    host: usize,
+    pub(crate) host: usize,
     life: u32,
     station: Station,
 }
@@ -237,6 +238,9 @@ impl<C: Conduct> World<C> {
         config.upkeep = std::time::Duration::from_micros(plan.upkeep);
         config.directory.part_rows = plan.directory_rows;
         config.limits.recovery_delay = std::time::Duration::from_millis(1500);
+        if plan.auto {
+            config.leisure = leisure();
+        }
         config.check().expect("the numbers of a world fit together");
         let clients = Clients::new(&plan, rng.fork(1));
         let conductor = Conductor::new(rng.fork(2));
@@ -339,6 +343,10 @@ impl<C: Conduct> World<C> {
             let at = self.rng.range(SECOND, self.plan.unrest);
             let command = Proposal::RemoveKeyspace { keyspace: SECOND_KEYSPACE };
             self.at(at, Event::Propose { from: None, command: MetaCommand::Change(command), tries: 0 });
+        }
+        if self.plan.auto {
+            let on = Proposal::SetAutoRebalance { on: true, by: "conductor".into() };
+            self.meta.change::<C>(0, &on).expect("it was off");
         }
         if let Some(chronicle) = &mut self.trace.chronicle {
             chronicle.on_blueprint(0, None, &self.meta.blueprint);
@@ -583,7 +591,8 @@ impl<C: Conduct> World<C> {
                 }
             }
             Output::Mail { to, mail } => self.deliver(host, life, to, Input::Mail { from: station, mail }),
-            Output::Propose(_) | Output::Report(_) | Output::ReadMeta { .. } if self.is_cut_off(host) => {}
+            Output::Propose(_) | Output::Report(_) | Output::ReadMeta { .. } | Output::Rebalance { .. }
+                if self.is_cut_off(host) => {}
             Output::Propose(command) => {
                 let delay = self.meta_delay();
                 let command = MetaCommand::Change(command);
@@ -602,6 +611,7 @@ impl<C: Conduct> World<C> {
                 let delay = self.meta_delay();
                 self.after(delay, Event::MetaRead { from: sender, id });
             }
+            Output::Rebalance { epoch } => self.weigh(sender, epoch),
             Output::Erased { bucket, incarnation } => {
                 self.tally.note("replicas erased");
                 self.checkers.on_erased(&self.hosts[host], bucket, incarnation, &self.hosts, &self.meta)?;
@@ -860,6 +870,7 @@ impl<C: Conduct> World<C> {
             Ok(_) => {
                 self.checkers.on_changed(&command, &before, &self.meta)?;
                 self.watch_change(&command, from.is_some(), &before)?;
+                self.count_rebalances(&command)?;
                 for change in changes_of(command, &before, &self.meta.blueprint) {
                     self.checkers.on_accepted(self.time, &change, &self.hosts, &self.meta)?;
                     self.on_accepted(&change);

@@ -18,7 +18,7 @@ fn pick<T: Clone>(from: impl IntoIterator<Item = T>, die: u16) -> Option<T> {
 
 fn command(b: &Blueprint, (kind, x, y, z): Dice) -> Command {
     let node = NodeId(u64::from(x % 7) + 1);
-    match kind % 52 {
+    match kind % 56 {
         0..4 => add_node(node.0, &letter(u64::from(y % 6) + 1)),
         4 => Command::Depart { node },
         5 => Command::Return { node },
@@ -36,7 +36,29 @@ fn command(b: &Blueprint, (kind, x, y, z): Dice) -> Command {
         43..45 => Command::SetReplicas { keyspace: KeyspaceId(u32::from(x % 5) + 1), replicas: (y % 5) as u8 },
         50 => Command::Begin { node, life: u64::from(y % 40) },
         51 => repair(b, x, y, z),
+        52 => Command::SetAutoRebalance { on: !z.is_multiple_of(8), by: "eve".into() },
+        53..56 => rebalance(b, x, y, z),
         _ => succeed(b, x, y, z),
+    }
+}
+
+/// Or, often, what has to be done before that is possible.
+fn rebalance(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
+    match b.unrest().filter(|_| !z.is_multiple_of(5)) {
+        Some(Unrest::UnderWay(id)) => return Command::CancelOperation { id, why: "it was in the way".into() },
+        Some(Unrest::Departed(node)) => return Command::Return { node },
+        Some(Unrest::Drains(node)) => return Command::Mark { node, intent: Intent::Stays },
+        Some(Unrest::Members(bucket)) => {
+            let keyspace = b.buckets[&bucket].keyspace;
+            let replicas = b.government(bucket).map_or(1, Government::size) as u8;
+            return Command::SetReplicas { keyspace, replicas };
+        }
+        Some(Unrest::Merging(_)) | None => {}
+    }
+    let based_on = if z.is_multiple_of(9) { Epoch(u64::from(z)) } else { b.epoch };
+    match start_operation(b, x, y, z) {
+        Command::StartOperation { id, steps, .. } => Command::Rebalance { id, based_on, steps },
+        other => other,
     }
 }
 
@@ -357,9 +379,9 @@ fn histories_reach_every_corner() {
     use proptest::test_runner::TestRunner;
 
     let mut runner = TestRunner::deterministic();
-    let (mut commands, mut changes) = ([0u32; 25], [0u32; 9]);
+    let (mut commands, mut changes) = ([0u32; 27], [0u32; 9]);
     let (mut heirs, mut retired, mut refused) = (0, 0, 0);
-    for _ in 0..500 {
+    for _ in 0..900 {
         let mut b = history(&[]).pop().unwrap();
         for roll in dice(150).new_tree(&mut runner).unwrap().current() {
             let command = command(&b, roll);
@@ -377,7 +399,7 @@ fn histories_reach_every_corner() {
     assert!(heirs > 200 && retired > 200 && refused > 200, "{heirs} {retired} {refused}");
 }
 
-fn count(command: &Command, commands: &mut [u32; 25], changes: &mut [u32; 9]) {
+fn count(command: &Command, commands: &mut [u32; 27], changes: &mut [u32; 9]) {
     let which = match command {
         Command::AddNode { .. } => 0,
         Command::Depart { .. } => 1,
@@ -403,6 +425,8 @@ fn count(command: &Command, commands: &mut [u32; 25], changes: &mut [u32; 9]) {
         Command::ThrottleOperation { .. } => 22,
         Command::Begin { .. } => 23,
         Command::Repair { .. } => 24,
+        Command::SetAutoRebalance { .. } => 25,
+        Command::Rebalance { .. } => 26,
         Command::Succeed { change, .. } => {
             changes[match change {
                 Change::Enlist { .. } => 0,

@@ -1,3 +1,4 @@
+mod auto;
 mod commands;
 mod governments;
 mod histories;

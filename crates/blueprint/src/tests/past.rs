@@ -45,6 +45,7 @@ impl Times {
             Happening::Operation { id, at, steps, turn, .. } => format!("{id} {turn:?} {at}/{steps}"),
             Happening::Node { id, turn, .. } => format!("{id} {turn:?}"),
             Happening::Keyspace { name, turn, .. } => format!("{name} {turn:?}"),
+            Happening::AutoRebalance { on, by } => format!("auto-rebalance {on} by {by}"),
         };
         self.state.history.iter().skip(skipped).map(short).collect()
     }
@@ -100,6 +101,22 @@ fn how_an_operation_ended_and_why() {
     times.accept(&Command::RemoveKeyspace { keyspace: KeyspaceId(1) });
     times.accept(&Command::AdvanceOperation { id: OperationId(2), from_step: 0 });
     assert_eq!(times.last(2), ["k Removed", "o2 Failed { why: BucketGone(b1) } 0/1"]);
+}
+
+#[test]
+fn who_asked_it_to_rebalance_by_itself_and_what_came_of_it() {
+    let mut times = Times::begin();
+    let set = |on| Command::SetAutoRebalance { on, by: "ada".into() };
+    times.accept(&set(false)); // it was off already
+    times.accept(&set(true));
+    let steps = vec![Step::HandOver { bucket: B1, to: NodeId(1) }];
+    let (id, based_on) = (OperationId(1), times.state.blueprint.epoch);
+    times.accept(&Command::Rebalance { id, based_on, steps });
+    times.accept(&set(false));
+    assert_eq!(
+        times.last(4),
+        ["k Created", "auto-rebalance true by ada", "o1 Begun 0/1", "auto-rebalance false by ada"]
+    );
 }
 
 /// Also those that the blueprint has forgotten; and not for ever.

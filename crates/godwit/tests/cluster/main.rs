@@ -5,6 +5,7 @@
 
 mod common;
 
+mod by_itself;
 mod clients;
 mod dev;
 mod faults;

@@ -89,7 +89,7 @@ fn part_in_zones(loads: &mut Loads<'_>, bucket: BucketAt) {
 }
 
 impl Purpose {
-    fn of_spreading() -> Self {
+    pub(crate) fn of_spreading() -> Self {
         Self {
             why: "everyone holds and leads as much as everyone else".into(),
             idle: "everyone holds and leads as much as everyone else already".into(),

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod by_bytes;
+mod by_itself;
 mod least_movement;
 mod objections;
 mod placement;

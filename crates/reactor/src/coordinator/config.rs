@@ -24,6 +24,25 @@ pub struct Config {
     /// What any coordinator could do, one does at once, the next one this much later, and so on: so that in good times it is
     /// done once. Departures are too urgent for that.
     pub stagger: Duration,
+    pub leisure: Leisure,
+}
+
+/// What it waits by if somebody has asked for the cluster to rebalance by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Leisure {
+    /// So long the blueprint must not have changed: who adds a node often adds another.
+    pub calm: Duration,
+    /// So long after it let somebody find out whether it is worth it, it does so again: sizes change, and no epoch tells. In the largest
+    /// cluster that takes seconds.
+    pub look: Duration,
+    /// So long it does nothing by itself after what it had begun failed, or was cancelled.
+    pub rest: Duration,
+}
+
+impl Default for Leisure {
+    fn default() -> Self {
+        Self { calm: Duration::from_secs(10), look: Duration::from_secs(60), rest: Duration::from_secs(15 * 60) }
+    }
 }
 
 impl Config {
@@ -38,6 +57,7 @@ impl Config {
             refresh: Duration::from_millis(1000),
             head_start: Duration::from_millis(200),
             stagger: Duration::from_millis(250),
+            leisure: Leisure::default(),
         }
     }
 

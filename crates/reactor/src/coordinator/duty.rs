@@ -9,6 +9,7 @@
 
 use blueprint::{Conduct, CoordinatorId, Instant, NodeId, NodeState};
 
+use super::balance::Balance;
 use super::push::Pushes;
 use super::turns::Turns;
 use super::{Coordinator, Duration};
@@ -64,6 +65,7 @@ impl<C: Conduct> Coordinator<C> {
             (true, false) => {
                 self.watch.begin_anew();
                 (self.pushes, self.turns) = (Pushes::default(), Turns::default());
+                self.balance = Balance::default();
                 self.said.clear();
                 self.waits.clear();
                 self.due = now + self.pace();

@@ -45,6 +45,8 @@ pub enum Output {
     Order { node: NodeId, order: Order },
     /// Read all that the meta group keeps. A driver that holds some epoch fetches only what differs.
     ReadMeta,
+    /// Find out whether it is worth rebalancing this blueprint, and if so propose it. Nobody waits for an answer.
+    Rebalance { epoch: Epoch },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 //!
 //! Any number of them run at once and never talk to each other. Each round one probes every node and reads what the meta group
 //! keeps; from the two it decides everything anew: whom to report, who departs and who returns, which bucket of a departed node
-//! passes to whom, which step of which operation is due, and who has to be sent the blueprint. All that it writes is compared and
+//! passes to whom, which step of which operation is due, whether it is time to rebalance, and who has to be sent the blueprint. All that it writes is compared and
 //! set where it is applied, so a coordinator that is late, cut off or wrong is refused, and two that do the same do it once.
 //!
 //! One runs in every node; a few of them are on duty (`duty.rs`).
@@ -18,6 +18,7 @@ use core::time::Duration;
 
 use blueprint::{Breach, Conduct, Honest, Instant, MetaCommand, MetaState, NodeId, Refusal};
 
+mod balance;
 mod carry;
 mod config;
 mod departure;
@@ -29,10 +30,11 @@ mod turns;
 mod wait;
 mod watch;
 
-pub use config::Config;
+pub use config::{Config, Leisure};
 pub use io::{Answer, Holding, Input, Order, Outbox, Output};
 pub use wait::{Comes, Subject, Until, Wait};
 
+use balance::Balance;
 use duty::Duty;
 use push::Pushes;
 use turns::{Place, Turns};
@@ -56,6 +58,7 @@ pub struct Coordinator<C = Honest> {
     reported_at: Option<Instant>,
     pushes: Pushes,
     turns: Turns,
+    balance: Balance,
     /// What left lately: nothing is said twice within a period.
     said: Vec<(Output, Instant)>,
     /// Something was proposed that may lead to more: what came of it should be read soon.
@@ -88,6 +91,7 @@ impl<C: Conduct> Coordinator<C> {
             reported_at: None,
             pushes: Pushes::default(),
             turns: Turns::default(),
+            balance: Balance::default(),
             said: Vec::new(),
             proposed: false,
             readings_left: READINGS_PER_ROUND,
@@ -212,6 +216,7 @@ impl<C: Conduct> Coordinator<C> {
         self.welcome_back(now, out);
         self.relieve(now, &departing, out);
         self.carry_operations(now, out);
+        self.rebalance(now, out);
         self.push_blueprint(now, out);
         self.wait_for_echoes(now);
         self.turns.settle();

@@ -68,7 +68,7 @@ impl<C: Conduct> Coordinator<C> {
     }
 
     /// How many come before this one.
-    fn rank(&self, place: u64) -> u32 {
+    pub(crate) fn rank(&self, place: u64) -> u32 {
         let Place { mine, count } = self.place;
         let first = (place % u64::from(count)) as u32;
         (mine + count - first) % count

@@ -3,8 +3,11 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use core::time::Duration;
 
-use blueprint::{BucketId, Epoch, Instant, KeyspaceId, NodeId, OperationId, Unlike};
+use blueprint::{BucketId, Epoch, Instant, KeyspaceId, NodeId, OperationId, Unlike, Unrest};
+
+use crate::words::span;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
@@ -24,6 +27,8 @@ pub enum Subject {
         id: OperationId,
         step: u32,
     },
+    /// That it rebalances by itself.
+    Balance,
 }
 
 /// The condition that is unmet, and on whom it depends.
@@ -119,6 +124,17 @@ pub enum Until {
         node: NodeId,
         leads: usize,
     },
+    /// Something else goes on, or somebody is away.
+    Calm(Unrest),
+    /// Something has changed a moment ago.
+    Unchanged {
+        for_long: Duration,
+    },
+    /// The last time that it did something by itself it did not end well.
+    Rested {
+        after: OperationId,
+        for_long: Duration,
+    },
 }
 
 /// Where another member is to come from.
@@ -144,6 +160,7 @@ impl Until {
             | Self::HeardByMost { node, .. }
             | Self::ActsOn { node, .. }
             | Self::Restarted { node, .. }
+            | Self::Calm(Unrest::Departed(node) | Unrest::Drains(node))
             | Self::Answers(node) => Vec::from([*node]),
             Self::NameIsFree { by, .. } => Vec::from([*by]),
             Self::PrimaryHolds { primary, .. } | Self::Registered { primary, .. } | Self::Merged { primary, .. } => {
@@ -155,6 +172,9 @@ impl Until {
             | Self::Alike { .. }
             | Self::MembersForMinimum { .. }
             | Self::Accepted { .. }
+            | Self::Calm(Unrest::UnderWay(_) | Unrest::Members(_) | Unrest::Merging(_))
+            | Self::Unchanged { .. }
+            | Self::Rested { .. }
             | Self::Resumed => Vec::new(),
             Self::Erased { there, away, .. } => there.iter().chain(away).copied().collect(),
             Self::EnoughMembers { comes, .. } => match comes {
@@ -173,6 +193,7 @@ impl fmt::Display for Wait {
             Subject::Bucket(bucket) => write!(f, "{bucket}"),
             // As the plan numbers them, which people have before them.
             Subject::Operation { id, step } => write!(f, "{id}, step {}", step + 1),
+            Subject::Balance => write!(f, "rebalancing by itself"),
         }?;
         write!(f, ": waits until {}", self.until)
     }
@@ -236,6 +257,13 @@ impl fmt::Display for Until {
                     f,
                     "{node} was started anew: restart it; it leads {leads}, and hands over when it is told to end"
                 )
+            }
+            Self::Calm(unrest) => write!(f, "{unrest}"),
+            Self::Unchanged { for_long } => write!(f, "nothing about the cluster has changed for {}", span(*for_long)),
+            Self::Rested { after, for_long } => {
+                let long = span(*for_long);
+                write!(f, "{long} have passed since {after}, which it had begun, failed or was cancelled")?;
+                write!(f, "; or until somebody says off, and on again")
             }
         }
     }

@@ -163,6 +163,7 @@ impl Town {
                     self.inbox(id).push_back(Input::Echoed { node, epoch });
                 }
             }
+            Output::Rebalance { epoch } => self.line(format!("c{id} wants to know whether to rebalance {epoch}")),
             Output::Order { node, order } => {
                 self.line(format!("c{id} orders {node} to {}", show::order(&order)));
                 self.last_order = Some((node, order));

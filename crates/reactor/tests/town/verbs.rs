@@ -22,6 +22,7 @@
 //! begin n1 2                      its process is the second life of its data; a step: restart b1 n1 1 (later than the first)
 //! pause o1 | resume o1 | cancel o1
 //! leads c1 | follows c1           it runs beside the leader of the meta group, or no longer
+//! auto on | auto off              it rebalances by itself; rebalance o1 hand-over b1 n2: what comes of that
 //! tell c1                         the meta group's answer arrives, asked for or not
 //! why c1 | state | probes on | pushes off
 //! ```
@@ -108,6 +109,13 @@ impl Town {
                 let list = verb.split_once(id).ok_or("no steps")?.1;
                 let steps: Vec<Step> = list.split(';').map(step).collect::<Result<_, _>>()?;
                 self.change(Command::StartOperation { id: OperationId(number(id)?), by: "ada".into(), steps })?;
+            }
+            ["auto", on] => self.change(Command::SetAutoRebalance { on: *on == "on", by: "ada".into() })?,
+            ["rebalance", id, ..] => {
+                let list = verb.split_once(id).ok_or("no steps")?.1;
+                let steps: Vec<Step> = list.split(';').map(step).collect::<Result<_, _>>()?;
+                let (id, based_on) = (OperationId(number(id)?), self.meta.blueprint.epoch);
+                self.change(Command::Rebalance { id, based_on, steps })?;
             }
             ["begin", n, life] => {
                 self.change(Command::Begin { node: NodeId(number(n)?), life: number(life)? })?;

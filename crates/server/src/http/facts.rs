@@ -12,16 +12,16 @@ use reactor::{BucketRow, Directory, NodeRow};
 const LEAST: u64 = 1 << 20;
 
 /// What this node knows of itself and of the others.
-pub(super) struct Known<'a> {
-    pub(super) me: NodeId,
-    pub(super) blueprint: &'a Blueprint,
-    pub(super) directory: &'a Directory,
-    pub(super) own: BTreeMap<BucketId, BucketRow>,
-    pub(super) node: NodeRow,
+pub(crate) struct Known<'a> {
+    pub(crate) me: NodeId,
+    pub(crate) blueprint: &'a Blueprint,
+    pub(crate) directory: &'a Directory,
+    pub(crate) own: BTreeMap<BucketId, BucketRow>,
+    pub(crate) node: NodeRow,
 }
 
 impl<'a> Known<'a> {
-    pub(super) fn of(driver: &crate::desk::Driver, desk: &'a node::Desk<blueprint::Honest>) -> Self {
+    pub(crate) fn of(driver: &crate::desk::Driver, desk: &'a node::Desk<blueprint::Honest>) -> Self {
         Self {
             me: driver.me,
             blueprint: desk.blueprint(),
@@ -31,18 +31,18 @@ impl<'a> Known<'a> {
         }
     }
 
-    pub(super) fn row(&self, node: NodeId, bucket: BucketId) -> Option<&BucketRow> {
+    pub(crate) fn row(&self, node: NodeId, bucket: BucketId) -> Option<&BucketRow> {
         if node == self.me { self.own.get(&bucket) } else { self.directory.row(node, bucket) }
     }
 
     /// What one copy of it takes, as its primary says; or else whoever of its members has most.
-    pub(super) fn bytes(&self, bucket: &Bucket) -> Option<u64> {
+    pub(crate) fn bytes(&self, bucket: &Bucket) -> Option<u64> {
         let government = bucket.government()?;
         let said = |node| self.row(node, bucket.id).map(|row| row.bytes);
         said(government.primary.node).or_else(|| government.members().filter_map(|member| said(member.node)).max())
     }
 
-    pub(super) fn facts(&self) -> Facts {
+    pub(crate) fn facts(&self) -> Facts {
         let others =
             || self.directory.iter().filter(|(node, _)| *node != self.me).map(|(node, seen)| (node, seen.node));
         let rows: BTreeMap<NodeId, NodeRow> = others().chain([(self.me, self.node)]).collect();

@@ -9,6 +9,7 @@ use meta::Meta;
 use serde::{Deserialize, Serialize};
 
 use super::Office;
+use super::auto::AUTO_REBALANCE;
 use crate::names::named;
 
 /// Something that happened.
@@ -18,9 +19,10 @@ pub struct PastView {
     pub number: u64,
     /// By the wall clock of whoever led the meta group then; empty if that is not known.
     pub when: String,
-    /// An operation, a node or a keyspace.
+    /// An operation, a node or a keyspace; or `auto-rebalance`.
     pub about: String,
-    /// `begun`, `paused`, `resumed`, `throttled`, `done`, `failed` or `cancelled`; `added`, `departed`, `returned` or `removed`; `created`.
+    /// `begun`, `paused`, `resumed`, `throttled`, `done`, `failed` or `cancelled`; `added`, `departed`, `returned` or `removed`; `created`;
+    /// `on` or `off`.
     pub what: String,
     /// Who asked for it, and in which words.
     pub by: String,
@@ -64,6 +66,10 @@ fn view(past: &Past, blueprint: &Blueprint) -> PastView {
                 Coming::Removed => ("removed", ""),
             };
             (name.clone(), what, "", "", outcome.to_owned())
+        }
+        Happening::AutoRebalance { on, by } => {
+            let what = if *on { "on" } else { "off" };
+            (AUTO_REBALANCE.to_owned(), what, by.as_str(), "", String::new())
         }
         Happening::Keyspace { name, turn, .. } => {
             let what = match turn {

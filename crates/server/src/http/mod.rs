@@ -1,5 +1,6 @@
 //! HTTP: for programs and for the command line.
 
+mod auto;
 mod connections;
 mod facts;
 mod history;
@@ -29,6 +30,7 @@ use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
 pub(crate) use self::connections::Limits;
+pub(crate) use self::facts::Known;
 pub use self::history::PastView;
 pub(crate) use self::migrations::{Migration, Move, Phase, ranges};
 pub use self::operations::{OperationView, PlanView, StepView};
@@ -140,7 +142,7 @@ impl Office {
                     let known = blueprint.operations.get(&id);
                     known.is_none_or(|operation| !operation.is_over() && operation.at <= step)
                 }
-                Subject::Coordinator | Subject::Node(_) | Subject::Bucket(_) => true,
+                Subject::Coordinator | Subject::Node(_) | Subject::Bucket(_) | Subject::Balance => true,
             };
             desk.coordinator().waits().into_iter().filter(is_open).map(view).collect::<Vec<_>>()
         });
@@ -174,6 +176,7 @@ pub(crate) async fn serve(listener: TcpListener, office: Office) {
         .route("/v1/operations", get(operations::list).post(operations::plan))
         .route("/v1/operations/{id}", get(operations::one))
         .route("/v1/operations/{id}/{act}", post(operations::act))
+        .route("/v1/auto-rebalance", get(auto::show).post(auto::set))
         .route("/v1/history", get(history::history))
         .route("/v1/repair/{bucket}", post(repair::repair))
         .route("/v1/openapi.json", get(openapi))
@@ -390,6 +393,12 @@ async fn openapi() -> Json<Value> {
     let history = json!({ "get": { "summary": "What became of the cluster: operations, nodes, keyspaces; the oldest first.",
         "parameters": [{ "name": "last", "in": "query", "required": false, "schema": { "type": "integer" } }],
         "responses": json_answer("A list of what happened.") } });
+    let auto = json!({
+        "get": { "summary": "Whether the cluster rebalances by itself, who asked for that, and what came of it last.", "responses": json_answer("On or off.") },
+        "post": { "summary": "From now on it does, or no longer does.",
+            "requestBody": { "required": true, "content": { "application/json": { "schema": { "type": "object", "required": ["on"], "properties": {
+                "on": { "type": "boolean" }, "by": { "type": "string" } } } } } },
+            "responses": { "200": { "description": "So it is." }, "409": { "description": "Refused: why." } } } });
     let repair = json!({ "post": { "summary": "Unsafe: goes on with a bucket that lost every member. Without 'accept_data_loss', says what would be lost.",
         "parameters": [{ "name": "bucket", "in": "path", "required": true, "schema": { "type": "string" } }],
         "requestBody": { "content": { "application/json": { "schema": { "type": "object", "properties": {
@@ -409,6 +418,7 @@ async fn openapi() -> Json<Value> {
             "/v1/repair/{bucket}": repair,
             "/v1/operations/{id}/{act}": act,
             "/v1/history": history,
+            "/v1/auto-rebalance": auto,
             "/metrics": text("For Prometheus."),
             "/healthz": text("The process runs."),
             "/readyz": text("All that this node is to lead it serves."),

@@ -358,6 +358,7 @@ fn calm(drill: &Drill, dice: u64) -> Plan {
         directory_rows: 1024,
         power_back: SECOND,
         steady: false,
+        auto: false,
         vigil: true,
     }
 }

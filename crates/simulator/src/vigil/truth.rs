@@ -126,7 +126,7 @@ impl<C: Conduct> World<C> {
                 }
                 Some(operation)
             }
-            Subject::Coordinator | Subject::Node(_) | Subject::Bucket(_) => None,
+            Subject::Coordinator | Subject::Node(_) | Subject::Bucket(_) | Subject::Balance => None,
         };
         let bucket = match wait.about {
             Subject::Bucket(bucket) => Some(bucket),
@@ -191,8 +191,14 @@ impl<C: Conduct> World<C> {
                 Subject::Bucket(_) => {
                     governed.is_some_and(|g| g.everyone().any(|m| !blueprint.is_present(m.node) || !answers(m.node)))
                 }
-                Subject::Coordinator => false,
+                Subject::Coordinator | Subject::Balance => false,
             },
+            Until::Calm(unrest) => blueprint.unrest() == Some(*unrest),
+            Until::Unchanged { for_long } => {
+                let changed = self.vigil.epochs.get(&blueprint.epoch).copied().unwrap_or_default();
+                self.time - changed < 2 * for_long.as_micros() as u64
+            }
+            Until::Rested { after, .. } => blueprint.automatic_setback().is_some_and(|o| o.id == *after),
             Until::Resumed => operation.is_some_and(|o| o.state == OperationState::Paused),
             Until::Restarted { node, .. } => {
                 let lives = blueprint.nodes.get(node).map_or(0, |n| n.life);
