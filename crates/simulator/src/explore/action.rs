@@ -109,7 +109,7 @@ impl<C: Conduct + Hash> Explorer<C> {
             let firsts = [[1, 0], [0, 1]].into_iter().filter(|first| first[0] <= writes[0] && first[1] <= writes[1]);
             actions.extend(firsts.map(|writes| Action::Sync { node, writes }));
         }
-        let newest = self.metas.get(world.meta).epoch;
+        let newest = self.metas.get(world.meta).epoch();
         let seen = world.seen[node];
         let next = if seen.told { seen.epoch + 1 } else { seen.epoch.max(1) };
         for epoch in [next, newest] {
@@ -237,7 +237,7 @@ impl<C: Conduct + Hash> Explorer<C> {
             Action::See { node, epoch } => self.see(world, node, epoch)?,
             Action::Look { question } => {
                 let mut desk = self.desks.get(world.desk).clone();
-                desk.questions[question].found = Some(self.metas.get(world.meta).epoch);
+                desk.questions[question].found = Some(self.metas.get(world.meta).epoch());
                 desk.questions.sort_unstable();
                 world.desk = self.desks.add(desk);
             }
@@ -246,15 +246,16 @@ impl<C: Conduct + Hash> Explorer<C> {
                 let asked = desk.questions.remove(question);
                 world.desk = self.desks.add(desk);
                 let at = usize::from(asked.by);
-                let view = self.view(world, at, asked.found.unwrap_or(self.metas.get(world.meta).epoch));
-                self.perform(world, at, Stimulus::Told { nonce: asked.nonce, view })?;
+                let epoch = asked.found.unwrap_or(self.metas.get(world.meta).epoch());
+                if let Some(view) = self.view(world, at, epoch) {
+                    self.perform(world, at, Stimulus::Told { nonce: asked.nonce, view })?;
+                }
             }
             Action::Accept { proposal } => {
                 let proposal = self.desks.get(world.desk).proposals[proposal].clone();
                 let meta = self.metas.get(world.meta);
-                let Ok(next) = meta.succeed(usize::from(proposal.bucket), proposal.term, &proposal.change) else {
-                    return Ok(false);
-                };
+                let bucket = usize::from(proposal.bucket);
+                let Some(next) = meta.succeed::<C>(bucket, proposal.term, &proposal.change) else { return Ok(false) };
                 self.enact(world, next);
             }
             Action::Refuse { proposal } => {
@@ -267,7 +268,7 @@ impl<C: Conduct + Hash> Explorer<C> {
                 let mut desk = self.desks.get(world.desk).clone();
                 let (slots, at) = desk.registers.remove(paper);
                 world.desk = self.desks.add(desk);
-                if let Some(meta) = self.metas.get(world.meta).register(&slots, at) {
+                if let Some(meta) = self.metas.get(world.meta).register::<C>(&slots, at) {
                     world.meta = self.metas.add(meta);
                 }
             }
@@ -312,7 +313,7 @@ impl<C: Conduct + Hash> Explorer<C> {
             Action::Change { bucket, ref change } => {
                 let meta = self.metas.get(world.meta);
                 let term = meta.government(bucket).expect("it was there a moment ago").term;
-                let Ok(next) = meta.succeed(bucket, term, change) else { return Ok(false) };
+                let Some(next) = meta.succeed::<C>(bucket, term, change) else { return Ok(false) };
                 match change {
                     Change::Usurp { fate: Fate::Lost, .. } | Change::Dismiss { fate: Fate::Lost, .. } => {}
                     Change::Usurp { .. } => world.budget.usurps -= 1,
@@ -364,7 +365,7 @@ impl<C: Conduct + Hash> Explorer<C> {
         let current = |bucket: u8| meta.government(usize::from(bucket)).map(|government| government.term);
         let stale = |p: &super::meta::Proposal| current(p.bucket) != Some(p.term) && world.budget.refusals == 0;
         let pointless = world.budget.changes == 0 && world.budget.refusals == 0;
-        let registered = meta.registered_at().is_some();
+        let registered = meta.is_registered();
         let any = desk.proposals.iter().any(|p| pointless || stale(p)) || (registered && !desk.registers.is_empty());
         if any {
             let mut desk = desk.clone();

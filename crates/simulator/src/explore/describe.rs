@@ -28,7 +28,7 @@ impl<C: Conduct + Hash> Explorer<C> {
             }
             Action::Wake { at } => format!("{} wakes", replica(*at)),
             Action::See { node, epoch } => {
-                let government = self.metas.get(world.meta).view(0, *epoch).government;
+                let government = self.metas.get(world.meta).government_at(0, *epoch).expect("the parent stays").clone();
                 let names = |members: &[blueprint::Member]| {
                     members.iter().map(|m| m.node.to_string()).collect::<Vec<_>>().join(",")
                 };
@@ -54,7 +54,7 @@ impl<C: Conduct + Hash> Explorer<C> {
             }
             Action::Tell { question } => {
                 let asked = desk.questions[*question];
-                let epoch = asked.found.unwrap_or(self.metas.get(world.meta).epoch);
+                let epoch = asked.found.unwrap_or(self.metas.get(world.meta).epoch());
                 format!("{} is told that the blueprint is at e{epoch}", replica(usize::from(asked.by)))
             }
             Action::Accept { proposal } => {

@@ -69,7 +69,7 @@ impl<C: Conduct + Hash> Explorer<C> {
 
     /// The blueprint of epoch 1, and nobody has seen it.
     pub(super) fn origin(&mut self) -> World {
-        let meta = Meta::first(self.configuration.government(), self.configuration.slots());
+        let meta = Meta::first(self.configuration.nodes(), &self.configuration.government());
         World {
             replicas: [0; BUCKETS * NODES],
             seen: [Seen::default(); NODES],
@@ -142,6 +142,7 @@ impl<C: Conduct + Hash> Explorer<C> {
             Stimulus::HandOver { to } => Input::HandOver { to: NodeId(u64::from(to) + 1) },
             Stimulus::Split => Input::Split { child: CHILD, slots: SlotSet::single(Slot(1)) },
             Stimulus::Forked => Input::Forked { child: CHILD },
+            Stimulus::Retire => Input::Retire,
             Stimulus::Written { writes } => return self.guarded(at, || replica.sync(usize::from(writes), disk)),
             Stimulus::Crash { kept, child } => {
                 let children: Vec<_> = child.into_iter().map(|at| (CHILD, at)).collect();
@@ -324,10 +325,10 @@ impl<C: Conduct + Hash> Explorer<C> {
         let child = place(1, node);
         let meta = self.metas.get(world.meta);
         let epoch = world.seen[node].epoch;
-        let registered = meta.government_at(1, epoch).is_some();
-        let me = match (registered, meta.named(1, epoch, NodeId(node as u64 + 1))) {
-            (true, named) => named,
-            (false, _) => self.known(world.replicas[parent]).map(|known| known.replica.phaser.me()),
+        let me = if meta.at(epoch).is_some_and(|blueprint| blueprint.reserved.contains_key(&CHILD)) {
+            self.known(world.replicas[parent]).map(|known| known.replica.phaser.me())
+        } else {
+            meta.named(1, epoch, NodeId(node as u64 + 1))
         };
         let Some(me) = me.filter(|_| fork.whole) else { return self.perform(world, parent, Stimulus::Forked) };
         let image = Image {
@@ -364,13 +365,15 @@ impl<C: Conduct + Hash> Explorer<C> {
         if !seen.told {
             return Ok(());
         }
-        let view = self.view(world, at, seen.epoch);
-        self.perform(world, at, Stimulus::View(view))
+        let stimulus = self.view(world, at, seen.epoch).map_or(Stimulus::Retire, Stimulus::View);
+        self.perform(world, at, stimulus)
     }
 
-    pub(super) fn view(&mut self, world: &World, at: usize, epoch: u8) -> u32 {
-        let view = self.metas.get(world.meta).view(bucket_of(at), epoch);
-        self.views.add(view)
+    /// None when the bucket is no more, or there is no replica that could be told.
+    pub(super) fn view(&mut self, world: &World, at: usize, epoch: u8) -> Option<u32> {
+        let phaser = &self.known(world.replicas[at])?.replica.phaser;
+        let view = self.metas.get(world.meta).view(bucket_of(at), epoch, phaser)?;
+        Some(self.views.add(view))
     }
 
     /// A node acts on the blueprint of an epoch.
@@ -399,7 +402,7 @@ impl<C: Conduct + Hash> Explorer<C> {
         if me.incarnation.0 == u64::from(world.lost[node]) && !rejoins || !(first || candidate || rejoins) {
             return Ok(());
         }
-        let owned = meta.slots_at(bucket, epoch);
+        let owned = meta.slots_at(bucket, epoch).intersection(&self.configuration.slots());
         let covered = if first || rejoins { owned.clone() } else { SlotSet::empty() };
         let image = Image { as_of: blueprint::Index(0), covered, ..Image::default() };
         let base = Position::default();

@@ -202,7 +202,7 @@ impl<'a, C: Conduct + Hash> Search<'a, C> {
             for action in self.explorer.actions(&world) {
                 let settles = match action {
                     Action::Deliver { .. } | Action::Sync { .. } | Action::Look { .. } | Action::Tell { .. } => true,
-                    Action::See { epoch, .. } => epoch == self.explorer.metas.get(world.meta).epoch,
+                    Action::See { epoch, .. } => epoch == self.explorer.metas.get(world.meta).epoch(),
                     Action::Wake { .. } => wake,
                     _ => false,
                 };

@@ -201,6 +201,7 @@ pub(super) enum Stimulus {
     },
     Split,
     Forked,
+    Retire,
     /// `child` is where the log of the child that survives on the same node began.
     Crash {
         kept: u16,
