@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use blueprint::{
     Birth, Blueprint, Bond, Bucket, BucketId, Change, Command, Conduct, Durability, Epoch, Government, Instant, Kind,
-    Member, MetaCommand, MetaState, NodeId, Position, SlotSet, Term,
+    Member, MetaCommand, MetaState, NodeId, Position, Rule, SlotSet, Term,
 };
 use phaser::{Phaser, View};
 
@@ -161,6 +161,34 @@ impl Meta {
         !self.newest().reserved.contains_key(&CHILD)
     }
 
+    /// The child was, and is no more.
+    pub(super) fn is_over_at(&self, epoch: u8) -> bool {
+        self.at(epoch).is_some_and(|b| !b.reserved.contains_key(&CHILD) && b.government(CHILD).is_none())
+    }
+
+    /// From now on what changes in the one changes in the other.
+    pub(super) fn bind<C: Conduct>(&self) -> Option<Self> {
+        let replaces = (self.government(1)?.term, self.government(0)?.term);
+        self.apply::<C>(Command::Bind { absorbed: CHILD, into: PARENT, replaces })
+    }
+
+    /// An Absorb, told after it committed.
+    pub(super) fn merge<C: Conduct>(&self, at: Position) -> Option<Self> {
+        self.apply::<C>(Command::Merge { absorbed: CHILD, into: PARENT, at })
+    }
+
+    /// The holder of a child that is over, on that node, has erased it.
+    pub(super) fn strike<C: Conduct>(&self, node: NodeId) -> Option<Self> {
+        let holder = self.holder_at(self.epoch(), node)?;
+        self.apply::<C>(Command::Erased { bucket: CHILD, holder })
+    }
+
+    /// Who must still say that it has erased the child.
+    pub(super) fn holder_at(&self, epoch: u8, node: NodeId) -> Option<Member> {
+        let Rule::Removed { holders, .. } = &self.at(epoch)?.buckets.get(&CHILD)?.rule else { return None };
+        holders.iter().copied().find(|holder| holder.node == node)
+    }
+
     /// The Split that made the child.
     pub(super) fn registered_at(&self) -> Option<Position> {
         match self.newest().buckets.get(&CHILD)?.birth {
@@ -179,6 +207,8 @@ pub(super) struct Desk {
     pub(super) proposals: Vec<Proposal>,
     pub(super) questions: Vec<Question>,
     pub(super) registers: Vec<(SlotSet, Position)>,
+    /// Absorbs.
+    pub(super) merges: Vec<Position>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -218,6 +248,13 @@ impl Desk {
     pub(super) fn register(&mut self, slots: SlotSet, at: Position) {
         if !self.registers.contains(&(slots.clone(), at)) {
             self.registers.push((slots, at));
+        }
+    }
+
+    pub(super) fn merge(&mut self, at: Position) {
+        if !self.merges.contains(&at) {
+            self.merges.push(at);
+            self.merges.sort_unstable();
         }
     }
 }
