@@ -43,7 +43,7 @@ impl Message {
         match &mut self {
             Self::Prepare { sent, entries, .. } => {
                 *sent = shifted(*sent, now);
-                entries.iter_mut().for_each(strip);
+                entries.iter_mut().for_each(Entry::strip_stamps);
             }
             Self::Prepared { sent, .. }
             | Self::Differs { sent, .. }
@@ -68,13 +68,9 @@ fn shifted(instant: Instant, now: Instant) -> Instant {
     Instant((instant.0 + HORIZON).saturating_sub(now.0))
 }
 
-fn strip(entry: &mut Entry) {
-    (entry.clock, entry.seed) = (0, 0);
-}
-
 pub(crate) fn strip_record(record: &mut Record) {
     match record {
-        Record::Append { entries, .. } => entries.iter_mut().for_each(strip),
+        Record::Append { entries, .. } => entries.iter_mut().for_each(Entry::strip_stamps),
         Record::Found { clock, .. } | Record::StartOver { clock, .. } | Record::Cut { clock, .. } => *clock = 0,
         Record::Adopt(_) | Record::Promise(_) | Record::Commit(_) | Record::Save(_) | Record::Take(_) => {}
     }

@@ -49,6 +49,16 @@ impl Payload {
     }
 }
 
+impl Entry {
+    /// Leaves what says where the log stands, and takes what only execution reads.
+    pub(crate) fn strip_stamps(&mut self) {
+        (self.clock, self.seed) = (0, 0);
+        if let Payload::Absorb { ahead, .. } = &mut self.payload {
+            *ahead = 0;
+        }
+    }
+}
+
 /// More entries than any bucket will ever have: beyond it an index is not meant seriously.
 pub(crate) const MOST_INDEX: u64 = 1 << 62;
 
@@ -150,9 +160,7 @@ impl Log {
 
     pub(crate) fn without_stamps(mut self) -> Self {
         self.base_clock = 0;
-        for entry in &mut self.entries {
-            (entry.clock, entry.seed) = (0, 0);
-        }
+        self.entries.iter_mut().for_each(Entry::strip_stamps);
         self
     }
 

@@ -48,7 +48,8 @@ fn configuration_names() -> PossibleValuesParser {
 }
 
 fn text(summary: &Summary) -> String {
-    let titles = ["configuration", "states", "seen", "depth", "joint mode", "heirs", "usurp", "hand over", "split"];
+    let titles =
+        ["configuration", "states", "seen", "depth", "joint mode", "heirs", "usurp", "hand over", "split", "merge"];
     let mut table = table(paint(), titles.map(String::from));
     for row in &summary.rows {
         table.add_row(cells(row, |number| match number {
@@ -79,7 +80,7 @@ fn cells(row: &Row, number: impl Fn(u64) -> Cell) -> Vec<Cell> {
     };
     let mut cells = vec![Cell::new(&row.configuration), Cell::new(grouped(row.states as u64)), Cell::new(seen)];
     cells.push(Cell::new(row.depth));
-    let kinds = [row.joint, row.heirs, row.usurp, row.hand_over, row.split];
+    let kinds = [row.joint, row.heirs, row.usurp, row.hand_over, row.split, row.merge];
     cells.extend(kinds.map(|states| number(states as u64)));
     cells
 }

@@ -1,14 +1,15 @@
 //! Everything that can happen next, and what it makes of a world.
 
 use std::hash::Hash;
+use std::rc::Rc;
 
-use blueprint::{Change, Conduct, Fate, Government, Member, NodeId};
+use blueprint::{Breach, Change, Conduct, Fate, Government, Member, NodeId};
 
 use super::explorer::Explorer;
-use super::facts::Fault;
+use super::facts::{Checker, Fault, fault};
 use super::meta::{BUCKETS, Meta};
 use super::replica::SLOTS;
-use super::world::{NODES, Seen, Stimulus, World, bucket_of, place};
+use super::world::{Effect, NODES, Seen, Stimulus, World, bucket_of, place};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
@@ -43,6 +44,17 @@ pub(super) enum Action {
     },
     Register {
         paper: usize,
+    },
+    /// Parent and child are bound; the blueprint hears of the Absorb; a node erases its frozen copy; the blueprint hears of that.
+    Bind,
+    Merge {
+        paper: usize,
+    },
+    Erase {
+        node: usize,
+    },
+    Strike {
+        node: usize,
     },
     /// A process dies and starts again; the bits are the unsynced records of each bucket that stay.
     Crash {
@@ -84,6 +96,7 @@ impl<C: Conduct + Hash> Explorer<C> {
         actions.extend(world.mail.iter().filter(exists).map(|letter| Action::Deliver { letter: *letter }));
         for node in 0..self.configuration.nodes() {
             self.node_actions(world, node, &mut actions);
+            self.erase_actions(world, node, &mut actions);
         }
         for at in 0..world.replicas.len() {
             self.replica_actions(world, at, &mut actions);
@@ -109,7 +122,7 @@ impl<C: Conduct + Hash> Explorer<C> {
             let firsts = [[1, 0], [0, 1]].into_iter().filter(|first| first[0] <= writes[0] && first[1] <= writes[1]);
             actions.extend(firsts.map(|writes| Action::Sync { node, writes }));
         }
-        let newest = self.metas.get(world.meta).epoch;
+        let newest = self.metas.get(world.meta).epoch();
         let seen = world.seen[node];
         let next = if seen.told { seen.epoch + 1 } else { seen.epoch.max(1) };
         for epoch in [next, newest] {
@@ -167,6 +180,10 @@ impl<C: Conduct + Hash> Explorer<C> {
             }
         }
         actions.extend((0..desk.registers.len()).map(|paper| Action::Register { paper }));
+        actions.extend((0..desk.merges.len()).map(|paper| Action::Merge { paper }));
+        if world.budget.binds > 0 {
+            actions.push(Action::Bind);
+        }
     }
 
     /// What coordinators and operators may propose at any time. The meta group accepts or refuses it at once: a late acceptance
@@ -237,7 +254,7 @@ impl<C: Conduct + Hash> Explorer<C> {
             Action::See { node, epoch } => self.see(world, node, epoch)?,
             Action::Look { question } => {
                 let mut desk = self.desks.get(world.desk).clone();
-                desk.questions[question].found = Some(self.metas.get(world.meta).epoch);
+                desk.questions[question].found = Some(self.metas.get(world.meta).epoch());
                 desk.questions.sort_unstable();
                 world.desk = self.desks.add(desk);
             }
@@ -246,16 +263,17 @@ impl<C: Conduct + Hash> Explorer<C> {
                 let asked = desk.questions.remove(question);
                 world.desk = self.desks.add(desk);
                 let at = usize::from(asked.by);
-                let view = self.view(world, at, asked.found.unwrap_or(self.metas.get(world.meta).epoch));
-                self.perform(world, at, Stimulus::Told { nonce: asked.nonce, view })?;
+                let epoch = asked.found.unwrap_or(self.metas.get(world.meta).epoch());
+                if let Some(view) = self.view(world, at, epoch) {
+                    self.perform(world, at, Stimulus::Told { nonce: asked.nonce, view })?;
+                }
             }
             Action::Accept { proposal } => {
                 let proposal = self.desks.get(world.desk).proposals[proposal].clone();
                 let meta = self.metas.get(world.meta);
-                let Ok(next) = meta.succeed(usize::from(proposal.bucket), proposal.term, &proposal.change) else {
-                    return Ok(false);
-                };
-                self.enact(world, next);
+                let bucket = usize::from(proposal.bucket);
+                let Some(next) = meta.succeed::<C>(bucket, proposal.term, &proposal.change) else { return Ok(false) };
+                self.enact(world, next)?;
             }
             Action::Refuse { proposal } => {
                 let proposal = &self.desks.get(world.desk).proposals[proposal];
@@ -267,9 +285,20 @@ impl<C: Conduct + Hash> Explorer<C> {
                 let mut desk = self.desks.get(world.desk).clone();
                 let (slots, at) = desk.registers.remove(paper);
                 world.desk = self.desks.add(desk);
-                if let Some(meta) = self.metas.get(world.meta).register(&slots, at) {
-                    world.meta = self.metas.add(meta);
+                let meta = self.metas.get(world.meta);
+                let known_before = meta.is_registered();
+                if let Some(meta) = meta.register::<C>(&slots, at) {
+                    self.adopt(world, meta)?;
+                    if known_before {
+                        return fault(
+                            Checker::IdsAreUsedOnce,
+                            format!("the child is registered once more, for its Split {at}"),
+                        );
+                    }
                 }
+            }
+            Action::Bind | Action::Merge { .. } | Action::Erase { .. } | Action::Strike { .. } => {
+                return self.carry_out_merge(world, action);
             }
             Action::Crash { node, kept } => self.crash(world, node, kept)?,
             Action::Lose { node } => {
@@ -312,7 +341,7 @@ impl<C: Conduct + Hash> Explorer<C> {
             Action::Change { bucket, ref change } => {
                 let meta = self.metas.get(world.meta);
                 let term = meta.government(bucket).expect("it was there a moment ago").term;
-                let Ok(next) = meta.succeed(bucket, term, change) else { return Ok(false) };
+                let Some(next) = meta.succeed::<C>(bucket, term, change) else { return Ok(false) };
                 match change {
                     Change::Usurp { fate: Fate::Lost, .. } | Change::Dismiss { fate: Fate::Lost, .. } => {}
                     Change::Usurp { .. } => world.budget.usurps -= 1,
@@ -321,15 +350,15 @@ impl<C: Conduct + Hash> Explorer<C> {
                     Change::Renew { .. } => world.budget.renewals -= 1,
                     _ => {} // a report of a loss
                 }
-                self.enact(world, next);
+                self.enact(world, next)?;
             }
         }
         Ok(true)
     }
 
-    fn enact(&mut self, world: &mut World, meta: Meta) {
+    fn enact(&mut self, world: &mut World, meta: Meta) -> Result<(), Fault> {
         world.budget.changes = world.budget.changes.saturating_sub(1);
-        world.meta = self.metas.add(meta);
+        self.adopt(world, meta)
     }
 
     /// A request that changes nothing was refused, or answered on the spot: as if it had not been made.
@@ -342,10 +371,24 @@ impl<C: Conduct + Hash> Explorer<C> {
     fn crash(&mut self, world: &mut World, node: usize, kept: [u16; BUCKETS]) -> Result<(), Fault> {
         world.budget.crashes -= 1;
         self.start_anew(world, node);
-        self.perform(world, place(1, node), Stimulus::Crash { kept: kept[1], child: None })?;
-        let child = self.known(world.replicas[place(1, node)]).and_then(|known| known.replica.durable.as_ref());
-        let child = child.map(|durable| durable.origin);
-        self.perform(world, place(0, node), Stimulus::Crash { kept: kept[0], child })
+        let child = self.restart(world, place(1, node), Stimulus::Crash { kept: kept[1], child: None })?;
+        let origin = self.known(world.replicas[place(1, node)]).and_then(|known| known.replica.durable.as_ref());
+        let origin = origin.map(|durable| durable.origin);
+        let parent = self.restart(world, place(0, node), Stimulus::Crash { kept: kept[0], child: origin })?;
+        // Both first, and then what follows: who absorbs must find what it absorbs.
+        for effect in parent.iter().chain(&child) {
+            self.follow_up(world, node, effect)?;
+        }
+        Ok(())
+    }
+
+    fn restart(&mut self, world: &mut World, at: usize, crash: Stimulus) -> Result<Option<Rc<Effect>>, Fault> {
+        if world.replicas[at] == 0 {
+            return Ok(None);
+        }
+        let effect = self.outcome(world.replicas[at], at, crash)?;
+        self.take_effect(world, at, &effect)?;
+        Ok(Some(effect))
     }
 
     /// What only the process knew is gone.
@@ -364,13 +407,19 @@ impl<C: Conduct + Hash> Explorer<C> {
         let current = |bucket: u8| meta.government(usize::from(bucket)).map(|government| government.term);
         let stale = |p: &super::meta::Proposal| current(p.bucket) != Some(p.term) && world.budget.refusals == 0;
         let pointless = world.budget.changes == 0 && world.budget.refusals == 0;
-        let registered = meta.registered_at().is_some();
-        let any = desk.proposals.iter().any(|p| pointless || stale(p)) || (registered && !desk.registers.is_empty());
+        let registered = meta.is_registered() && !C::breaks(Breach::RegisterAfterMerge);
+        let merged = meta.is_over_at(meta.epoch());
+        let any = desk.proposals.iter().any(|p| pointless || stale(p))
+            || (registered && !desk.registers.is_empty())
+            || (merged && !desk.merges.is_empty());
         if any {
             let mut desk = desk.clone();
             desk.proposals.retain(|p| !pointless && !stale(p));
             if registered {
                 desk.registers.clear();
+            }
+            if merged {
+                desk.merges.clear();
             }
             world.desk = self.desks.add(desk);
         }

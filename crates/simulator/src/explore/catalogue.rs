@@ -18,6 +18,7 @@ const NOTHING: Budget = Budget {
     renewals: 0,
     hand_overs: 0,
     splits: 0,
+    binds: 0,
     refusals: 0,
 };
 
@@ -38,7 +39,21 @@ const PLAIN: Configuration = Configuration {
     budget: NOTHING,
 };
 
-/// Smallest first: those before `grow` are exhausted within a million states.
+/// Parent and child, with a write in the child, at the moment when they are bound: nobody has seen that yet.
+const BOUND: Configuration = Configuration {
+    splittable: true,
+    prelude: &[Prelude::Split, Prelude::Register, Prelude::WriteChild, Prelude::BindUnseen],
+    ..PLAIN
+};
+
+/// The same, when the child was absorbed everywhere, and the blueprint does not know.
+const ABSORBED: &[Prelude] = &[Prelude::Split, Prelude::Register, Prelude::WriteChild, Prelude::Bind];
+
+/// Smallest first: those before `grow` are exhausted within a million states. So are the merges, except for the last two:
+/// `merge-usurp` has 7.5 million, `merge-three` one and a half.
+///
+/// What bounds a merge, besides its budget: the child is absorbed by its parent and never the other way round; it is bound to it once;
+/// only what was absorbed is erased, and that is on disk at once; most begin when the two are bound, or when the child was absorbed.
 pub fn configurations() -> Vec<Configuration> {
     vec![
         Configuration {
@@ -261,6 +276,109 @@ pub fn configurations() -> Vec<Configuration> {
             checkpoint_every: Some(1),
             budget: Budget { ticks: 1, crashes: 1, writes: 1, splits: 1, ..NOTHING },
             ..PLAIN
+        },
+        Configuration {
+            name: "merge",
+            about: "parent and child become one among writes to both, and what is left of the child is erased",
+            splittable: true,
+            prelude: &[Prelude::Split],
+            budget: Budget { writes: 1, binds: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
+            name: "merge-duplicates",
+            about: "a merge in which every message may arrive again and again",
+            duplicates: true,
+            budget: Budget { changes: 1, usurps: 1, ..NOTHING },
+            ..BOUND
+        },
+        Configuration {
+            name: "merge-restart",
+            about: "crash of either at any moment of a merge, with any part of what it had not synced",
+            slow_disk: true,
+            budget: Budget { crashes: 1, ..NOTHING },
+            ..BOUND
+        },
+        Configuration {
+            name: "merge-restart-alone",
+            about: "a lone primary crashes twice while it merges, and reigns anew",
+            members: 1,
+            slow_disk: true,
+            budget: Budget { ticks: 1, crashes: 2, writes: 1, changes: 2, ..NOTHING },
+            ..BOUND
+        },
+        Configuration {
+            name: "merge-saved",
+            about: "absorbed, and not saved yet: checkpoints, erasing, a crash",
+            slow_disk: true,
+            prelude: ABSORBED,
+            budget: Budget { ticks: 1, crashes: 1, changes: 1, ..NOTHING },
+            ..BOUND
+        },
+        Configuration {
+            name: "merge-told",
+            about: "absorbed, and nobody knows but the primary, which crashes and is usurped",
+            prelude: ABSORBED,
+            budget: Budget { ticks: 1, crashes: 1, changes: 2, usurps: 1, ..NOTHING },
+            ..BOUND
+        },
+        Configuration {
+            name: "merge-over",
+            about: "absorbed, and the blueprint knows: what is left of the child is erased and forgotten",
+            prelude: &[Prelude::Split, Prelude::Register, Prelude::WriteChild, Prelude::Bind, Prelude::Merge],
+            budget: Budget { ticks: 1, crashes: 1, changes: 2, usurps: 1, ..NOTHING },
+            ..BOUND
+        },
+        Configuration {
+            name: "merge-bind",
+            about: "a seat that was proposed before the bond, in one of the two",
+            members: 1,
+            spare: true,
+            prelude: &[Prelude::Split, Prelude::Register, Prelude::Enlist, Prelude::EnlistChild],
+            budget: Budget { writes: 1, changes: 2, binds: 1, ..NOTHING },
+            ..BOUND
+        },
+        Configuration {
+            name: "merge-grow",
+            about: "a candidate is enlisted before the bond, while it holds and after it, and is seated",
+            members: 1,
+            spare: true,
+            prelude: &[Prelude::Split, Prelude::Register],
+            budget: Budget { changes: 3, binds: 1, enlistments: 1, ..NOTHING },
+            ..BOUND
+        },
+        Configuration {
+            name: "merge-seat",
+            about: "two that are bound fall below the minimum: a seat needs the word of both primaries",
+            min_in_sync: 2,
+            fates: &[Fate::Stalled],
+            budget: Budget { changes: 3, dismissals: 1, ..NOTHING },
+            ..BOUND
+        },
+        Configuration {
+            name: "merge-lost",
+            about: "a disk is gone in the middle of a merge, its node comes back under a new incarnation",
+            budget: Budget { losses: 1, changes: 3, enlistments: 1, ..NOTHING },
+            ..BOUND
+        },
+        Configuration {
+            name: "merge-reenlist",
+            about: "dismissed in the middle of a merge, and named again with what it had",
+            budget: Budget { changes: 4, dismissals: 1, enlistments: 1, ..NOTHING },
+            ..BOUND
+        },
+        Configuration {
+            name: "merge-usurp",
+            about: "the primary of both is usurped at any moment of a merge",
+            budget: Budget { ticks: 1, changes: 1, usurps: 1, ..NOTHING },
+            ..BOUND
+        },
+        Configuration {
+            name: "merge-three",
+            about: "three members, of which one is dismissed in the middle of a merge",
+            members: 3,
+            budget: Budget { changes: 1, dismissals: 1, ..NOTHING },
+            ..BOUND
         },
         Configuration {
             name: "three-members-twice",

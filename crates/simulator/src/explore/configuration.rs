@@ -44,7 +44,18 @@ pub enum Prelude {
     EnlistUnseen,
     /// The last secondary is dismissed.
     Dismiss,
+    /// To slot 1, which may be the child's.
+    WriteChild,
     Split,
+    /// The blueprint hears of the split.
+    Register,
+    /// In the child.
+    EnlistChild,
+    /// Parent and child are bound, and settling makes them one; `Unseen`: nobody has seen that yet.
+    Bind,
+    BindUnseen,
+    /// The blueprint hears of that.
+    Merge,
     Tick,
 }
 

@@ -3,12 +3,12 @@
 use std::fmt::Write;
 use std::hash::Hash;
 
-use blueprint::{Change, Conduct, Fate};
+use blueprint::{Bond, Bucket, Change, Conduct, Fate};
 use phaser::{Entry, Message, Payload};
 
 use super::action::Action;
 use super::explorer::Explorer;
-use super::meta::Proposal;
+use super::meta::{CHILD, Proposal};
 use super::replica::Deed;
 use super::world::{Effect, Letter, World, bucket_of, node_of, place};
 
@@ -28,7 +28,7 @@ impl<C: Conduct + Hash> Explorer<C> {
             }
             Action::Wake { at } => format!("{} wakes", replica(*at)),
             Action::See { node, epoch } => {
-                let government = self.metas.get(world.meta).view(0, *epoch).government;
+                let government = self.metas.get(world.meta).government_at(0, *epoch).expect("the parent stays").clone();
                 let names = |members: &[blueprint::Member]| {
                     members.iter().map(|m| m.node.to_string()).collect::<Vec<_>>().join(",")
                 };
@@ -43,9 +43,7 @@ impl<C: Conduct + Hash> Explorer<C> {
                         let _ = write!(text, ", {what} {}", names(who));
                     }
                 }
-                if self.metas.get(world.meta).government_at(1, *epoch).is_some() {
-                    text.push_str(", child registered");
-                }
+                text.push_str(self.child_text(world, *epoch));
                 text
             }
             Action::Look { question } => {
@@ -54,7 +52,7 @@ impl<C: Conduct + Hash> Explorer<C> {
             }
             Action::Tell { question } => {
                 let asked = desk.questions[*question];
-                let epoch = asked.found.unwrap_or(self.metas.get(world.meta).epoch);
+                let epoch = asked.found.unwrap_or(self.metas.get(world.meta).epoch());
                 format!("{} is told that the blueprint is at e{epoch}", replica(usize::from(asked.by)))
             }
             Action::Accept { proposal } => {
@@ -66,6 +64,10 @@ impl<C: Conduct + Hash> Explorer<C> {
                 format!("{} is refused a copy of its proposal in {term}: {}", replica(usize::from(*by)), change(what))
             }
             Action::Register { .. } => "the blueprint registers the child".into(),
+            Action::Bind => "the blueprint binds parent and child".into(),
+            Action::Merge { paper } => format!("the blueprint knows of the Absorb {}", desk.merges[*paper]),
+            Action::Erase { node } => format!("n{} erases what it has of the child", node + 1),
+            Action::Strike { node } => format!("the blueprint knows that n{} has erased the child", node + 1),
             Action::Crash { node, kept } => {
                 let mut text = format!("n{} crashes and restarts", node + 1);
                 for (bucket, kept) in kept.iter().enumerate() {
@@ -93,6 +95,17 @@ impl<C: Conduct + Hash> Explorer<C> {
         }
     }
 
+    fn child_text(&self, world: &World, epoch: u8) -> &'static str {
+        let Some(blueprint) = self.metas.get(world.meta).at(epoch) else { return "" };
+        match blueprint.buckets.get(&CHILD) {
+            None if blueprint.is_retired(CHILD) => ", child forgotten",
+            None => "",
+            Some(Bucket { bond: Some(Bond::Merged { .. }), .. }) => ", child absorbed",
+            Some(Bucket { bond: Some(_), .. }) => ", child bound",
+            Some(Bucket { bond: None, .. }) => ", child registered",
+        }
+    }
+
     pub(super) fn tell_effect(&mut self, at: usize, effect: &Effect) {
         let mut told: Vec<String> = Vec::new();
         for letter in &effect.letters {
@@ -104,6 +117,7 @@ impl<C: Conduct + Hash> Explorer<C> {
         );
         told.extend(effect.questions.iter().map(|_| "asks for the blueprint".into()));
         told.extend(effect.registers.iter().map(|(_, _, at)| format!("tells of its Split {at}")));
+        told.extend(effect.merges.iter().map(|at| format!("tells of its Absorb {at}")));
         told.extend(effect.forks.iter().map(|(fork, _)| format!("forks the child at {}", fork.at)));
         told.extend(effect.deeds.iter().map(deed));
         if let (false, Some(all)) = (told.is_empty(), &mut self.told) {
@@ -135,6 +149,8 @@ fn deed(deed: &Deed) -> String {
         Deed::Joint => "begins joint mode".into(),
         Deed::Drained => "has drained".into(),
         Deed::Dropped(why) => format!("drops it: {why:?}"),
+        Deed::Frozen => "has come to its end".into(),
+        Deed::Absorbed => "ABSORBS the child".into(),
     }
 }
 

@@ -15,7 +15,7 @@ use super::configuration::Configuration;
 use super::facts::{Checker, Facts, Fault, fault};
 use super::hash::{Mixer, Numbered, name_of};
 use super::meta::{BUCKETS, CHILD, Desk, Meta, Proposal};
-use super::replica::{Deed, FIRST_READ, NOW, Played, Replica, SLOTS, TICK, Tables, body};
+use super::replica::{Deed, FIRST_READ, Meeting, NOW, Played, Replica, SLOTS, TICK, Tables, body};
 use super::world::{
     Budget, Deferred, Effect, Known, Letter, NODES, Outcome, Seen, Stimulus, World, bucket_of, node_of, place,
 };
@@ -30,6 +30,7 @@ pub(super) struct Explorer<C> {
     pub(super) facts: Numbered<Facts>,
     deferred: Numbered<Vec<Deferred>>,
     views: Numbered<View>,
+    pub(super) meetings: Numbered<Meeting>,
     effects: HashMap<(u32, u8, Stimulus), Outcome, Mixer>,
     older_replicas: HashMap<u32, u32, Mixer>,
     older_letters: HashMap<u32, u32, Mixer>,
@@ -59,6 +60,7 @@ impl<C: Conduct + Hash> Explorer<C> {
             facts: Numbered::new(),
             deferred: Numbered::new(),
             views: Numbered::new(),
+            meetings: Numbered::new(),
             effects: HashMap::default(),
             older_replicas: HashMap::default(),
             older_letters: HashMap::default(),
@@ -69,7 +71,7 @@ impl<C: Conduct + Hash> Explorer<C> {
 
     /// The blueprint of epoch 1, and nobody has seen it.
     pub(super) fn origin(&mut self) -> World {
-        let meta = Meta::first(self.configuration.government(), self.configuration.slots());
+        let meta = Meta::first(self.configuration.nodes(), &self.configuration.government());
         World {
             replicas: [0; BUCKETS * NODES],
             seen: [Seen::default(); NODES],
@@ -99,10 +101,11 @@ impl<C: Conduct + Hash> Explorer<C> {
             return Ok(());
         }
         let effect = self.outcome(number, at, stimulus)?;
-        self.take_effect(world, at, &effect)
+        self.take_effect(world, at, &effect)?;
+        self.follow_up(world, node_of(at), &effect)
     }
 
-    fn outcome(&mut self, number: u32, at: usize, stimulus: Stimulus) -> Outcome {
+    pub(super) fn outcome(&mut self, number: u32, at: usize, stimulus: Stimulus) -> Outcome {
         let key = (number, bucket_of(at) as u8, stimulus);
         if let Some(outcome) = self.effects.get(&key) {
             return outcome.clone();
@@ -142,6 +145,16 @@ impl<C: Conduct + Hash> Explorer<C> {
             Stimulus::HandOver { to } => Input::HandOver { to: NodeId(u64::from(to) + 1) },
             Stimulus::Split => Input::Split { child: CHILD, slots: SlotSet::single(Slot(1)) },
             Stimulus::Forked => Input::Forked { child: CHILD },
+            Stimulus::Named { at } => Input::Named { at },
+            Stimulus::Retire => Input::Retire,
+            Stimulus::Met { meeting } => {
+                let meeting = self.meetings.get(meeting).clone();
+                return self.guarded(at, || replica.meet(meeting, disk));
+            }
+            Stimulus::Given { slots } => {
+                let slots: SlotSet = (0..SLOTS as u16).filter(|slot| slots & (1 << slot) != 0).map(Slot).collect();
+                return self.guarded(at, || replica.give(&slots, disk));
+            }
             Stimulus::Written { writes } => return self.guarded(at, || replica.sync(usize::from(writes), disk)),
             Stimulus::Crash { kept, child } => {
                 let children: Vec<_> = child.into_iter().map(|at| (CHILD, at)).collect();
@@ -164,7 +177,7 @@ impl<C: Conduct + Hash> Explorer<C> {
     }
 
     fn number(&mut self, at: usize, played: Played<C>) -> Effect {
-        let Played { replica, sent, proposals, questions, registers, forks, deeds, committed } = played;
+        let Played { replica, sent, proposals, questions, registers, merges, forks, beside, deeds, committed } = played;
         let bucket = bucket_of(at) as u8;
         let letters = sent.into_iter().map(|mut envelope| {
             envelope.message = envelope.message.canonical(NOW);
@@ -172,19 +185,20 @@ impl<C: Conduct + Hash> Explorer<C> {
         });
         let letters = letters.collect();
         let replica = replica.map_or(0, |replica| self.number_replica(replica));
-        Effect { replica, letters, proposals, questions, registers, forks, deeds, committed }
+        Effect { replica, letters, proposals, questions, registers, merges, forks, beside, deeds, committed }
     }
 
     fn number_replica(&mut self, replica: Replica<C>) -> u32 {
         self.replicas.number(name_of(&replica), || Some(Known::new(replica)))
     }
 
-    fn take_effect(&mut self, world: &mut World, at: usize, effect: &Effect) -> Result<(), Fault> {
+    pub(super) fn take_effect(&mut self, world: &mut World, at: usize, effect: &Effect) -> Result<(), Fault> {
         world.replicas[at] = effect.replica;
         for letter in &effect.letters {
             self.post(world, *letter);
         }
-        if !(effect.proposals.is_empty() && effect.questions.is_empty() && effect.registers.is_empty()) {
+        let told = effect.registers.is_empty() && effect.merges.is_empty();
+        if !(effect.proposals.is_empty() && effect.questions.is_empty() && told) {
             self.put_on_desk(world, at, effect);
         }
         if self.told.is_some() {
@@ -235,6 +249,7 @@ impl<C: Conduct + Hash> Explorer<C> {
         for (_, slots, at) in &effect.registers {
             desk.register(slots.clone(), *at);
         }
+        effect.merges.iter().for_each(|at| desk.merge(*at));
         world.desk = self.desks.add(desk);
     }
 
@@ -262,6 +277,9 @@ impl<C: Conduct + Hash> Explorer<C> {
             Deed::Serving { term } => {
                 let mut facts = self.facts.get(world.facts).clone();
                 let known = self.known(world.replicas[at]).expect("it serves");
+                if known.replica.phaser.is_frozen() {
+                    return Ok(()); // it rules, and serves nothing any more
+                }
                 facts.check_serving(bucket_of(at), term.0, known.lore.owned, &known.replica.tables)?;
                 world.facts = self.facts.add(facts);
             }
@@ -270,7 +288,9 @@ impl<C: Conduct + Hash> Explorer<C> {
             | Deed::SteppedDown { .. }
             | Deed::Joint
             | Deed::Drained
-            | Deed::Dropped(_) => {}
+            | Deed::Dropped(_)
+            | Deed::Frozen
+            | Deed::Absorbed => {}
         }
         Ok(())
     }
@@ -324,10 +344,10 @@ impl<C: Conduct + Hash> Explorer<C> {
         let child = place(1, node);
         let meta = self.metas.get(world.meta);
         let epoch = world.seen[node].epoch;
-        let registered = meta.government_at(1, epoch).is_some();
-        let me = match (registered, meta.named(1, epoch, NodeId(node as u64 + 1))) {
-            (true, named) => named,
-            (false, _) => self.known(world.replicas[parent]).map(|known| known.replica.phaser.me()),
+        let me = if meta.at(epoch).is_some_and(|blueprint| blueprint.reserved.contains_key(&CHILD)) {
+            self.known(world.replicas[parent]).map(|known| known.replica.phaser.me())
+        } else {
+            meta.named(1, epoch, NodeId(node as u64 + 1))
         };
         let Some(me) = me.filter(|_| fork.whole) else { return self.perform(world, parent, Stimulus::Forked) };
         let image = Image {
@@ -364,13 +384,15 @@ impl<C: Conduct + Hash> Explorer<C> {
         if !seen.told {
             return Ok(());
         }
-        let view = self.view(world, at, seen.epoch);
-        self.perform(world, at, Stimulus::View(view))
+        let stimulus = self.view(world, at, seen.epoch).map_or(Stimulus::Retire, Stimulus::View);
+        self.perform(world, at, stimulus)
     }
 
-    pub(super) fn view(&mut self, world: &World, at: usize, epoch: u8) -> u32 {
-        let view = self.metas.get(world.meta).view(bucket_of(at), epoch);
-        self.views.add(view)
+    /// None when the bucket is no more, or there is no replica that could be told.
+    pub(super) fn view(&mut self, world: &World, at: usize, epoch: u8) -> Option<u32> {
+        let phaser = &self.known(world.replicas[at])?.replica.phaser;
+        let view = self.metas.get(world.meta).view(bucket_of(at), epoch, phaser)?;
+        Some(self.views.add(view))
     }
 
     /// A node acts on the blueprint of an epoch.
@@ -399,7 +421,7 @@ impl<C: Conduct + Hash> Explorer<C> {
         if me.incarnation.0 == u64::from(world.lost[node]) && !rejoins || !(first || candidate || rejoins) {
             return Ok(());
         }
-        let owned = meta.slots_at(bucket, epoch);
+        let owned = meta.slots_at(bucket, epoch).intersection(&self.configuration.slots());
         let covered = if first || rejoins { owned.clone() } else { SlotSet::empty() };
         let image = Image { as_of: blueprint::Index(0), covered, ..Image::default() };
         let base = Position::default();
@@ -462,10 +484,14 @@ impl<C: Conduct + Hash> Explorer<C> {
 
     /// Letters that can never matter again are thrown away.
     pub(super) fn clear_mail(&self, world: &mut World) {
-        let replicas = &world.replicas;
+        let (replicas, seen) = (&world.replicas, &world.seen);
+        let meta = self.metas.get(world.meta);
         world.mail.retain(|number| {
             let letter = self.letters.get(*number);
-            self.known(replicas[letter.to()]).is_none_or(|known| !letter.is_dead::<C>(&known.lore))
+            match self.known(replicas[letter.to()]) {
+                Some(known) => !letter.is_dead::<C>(&known.lore),
+                None => !(letter.bucket == 1 && meta.is_over_at(seen[node_of(letter.to())].epoch)),
+            }
         });
     }
 

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use blueprint::Position;
 use phaser::{Entry, Payload};
 
 use super::meta::BUCKETS;
@@ -18,6 +19,10 @@ pub enum Checker {
     ReadsSeeAcknowledgedWrites,
     RefusedWritesNeverHappen,
     SplitForksAtItsPosition,
+    MergeAbsorbsAtItsPosition,
+    NothingErasedWhileNeeded,
+    BoundAlike,
+    IdsAreUsedOnce,
     InvariantsHold,
 }
 
@@ -30,6 +35,10 @@ impl Checker {
             Self::ReadsSeeAcknowledgedWrites => "reads_see_acknowledged_writes",
             Self::RefusedWritesNeverHappen => "refused_writes_never_happen",
             Self::SplitForksAtItsPosition => "split_forks_at_its_position",
+            Self::MergeAbsorbsAtItsPosition => "merge_absorbs_at_its_position",
+            Self::NothingErasedWhileNeeded => "nothing_erased_while_needed",
+            Self::BoundAlike => "bound_alike",
+            Self::IdsAreUsedOnce => "ids_are_used_once",
             Self::InvariantsHold => "invariants_hold",
         }
     }
@@ -56,8 +65,17 @@ pub(super) fn fault<T>(checker: Checker, what: impl Into<String>) -> Result<T, F
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Act {
     Reign,
-    Write { slot: u8, write: u8 },
+    Write {
+        slot: u8,
+        write: u8,
+    },
     Split,
+    /// Nothing but Reigns follows.
+    Freeze,
+    /// What the child had at that Freeze is the parent's.
+    Absorb {
+        freeze: Position,
+    },
 }
 
 /// Position in a log, and what stands there.
@@ -123,18 +141,39 @@ impl Facts {
     }
 
     fn append(&mut self, bucket: usize, committed: Committed) -> Result<(), Fault> {
-        if let Act::Write { slot, write } = committed.act {
-            if self.refused & (1 << write) != 0 {
-                let what = format!("write {write} was refused and is committed all the same");
-                return fault(Checker::RefusedWritesNeverHappen, what);
-            }
-            let split = self.history[bucket].iter().any(|c| c.act == Act::Split);
-            if bucket == 0 && split && slot == 1 {
-                let what = format!("{} is in the parent's log after slot 1 was split off", committed.text());
-                return fault(Checker::SplitForksAtItsPosition, what);
-            }
+        match committed.act {
+            Act::Write { slot, write } => self.check_write(bucket, slot, write, committed)?,
+            Act::Absorb { freeze } => self.check_absorb(freeze, committed)?,
+            Act::Reign | Act::Split | Act::Freeze => {}
         }
         self.history[bucket].push(committed);
+        Ok(())
+    }
+
+    fn check_write(&self, bucket: usize, slot: u8, write: u8, committed: Committed) -> Result<(), Fault> {
+        if self.refused & (1 << write) != 0 {
+            let what = format!("write {write} was refused and is committed all the same");
+            return fault(Checker::RefusedWritesNeverHappen, what);
+        }
+        if bucket == 0 && slot == 1 && self.is_split() && self.absorbed_at().is_none() {
+            let what = format!("{} is in the parent's log after slot 1 was split off", committed.text());
+            return fault(Checker::SplitForksAtItsPosition, what);
+        }
+        if self.history[bucket].iter().any(|c| c.act == Act::Freeze) {
+            let what = format!("{} is in the child's log after its Freeze", committed.text());
+            return fault(Checker::MergeAbsorbsAtItsPosition, what);
+        }
+        Ok(())
+    }
+
+    /// What is absorbed has come to its end: that very Freeze is committed, and it is absorbed once.
+    fn check_absorb(&self, freeze: Position, committed: Committed) -> Result<(), Fault> {
+        let is_named = |c: &Committed| c.act == Act::Freeze && (c.term, c.index) == (freeze.term.0, freeze.index.0);
+        if !self.history[1].iter().any(is_named) || self.absorbed_at().is_some() {
+            let what =
+                format!("{} names {freeze}, which is no committed Freeze, or was absorbed before", committed.text());
+            return fault(Checker::MergeAbsorbsAtItsPosition, what);
+        }
         Ok(())
     }
 
@@ -168,27 +207,31 @@ impl Facts {
         Ok(())
     }
 
+    /// What was executed on a slot. The child goes on from the Split; the parent, from the Absorb on, from what the child had at its Freeze.
     fn executed(&self, bucket: usize, slot: u8, upto: u64) -> Vec<u8> {
         let mut writes = Vec::new();
-        let mut walk = |history: &[Committed], upto: u64| {
-            for c in history.iter().take_while(|c| c.index <= upto) {
-                match c.act {
-                    Act::Write { slot: s, write } if s == slot => writes.push(write),
-                    Act::Write { .. } | Act::Reign | Act::Split => {}
-                }
-            }
-        };
         if bucket == 1 {
             let split = self.history[0].iter().find(|c| c.act == Act::Split).map_or(0, |c| c.index);
-            walk(&self.history[0], split);
+            writes = self.executed(0, slot, split);
         }
-        walk(&self.history[bucket], upto);
+        for c in self.history[bucket].iter().take_while(|c| c.index <= upto) {
+            match c.act {
+                Act::Write { slot: s, write } if s == slot => writes.push(write),
+                Act::Absorb { freeze } if slot == 1 => writes = self.executed(1, slot, freeze.index.0),
+                Act::Write { .. } | Act::Absorb { .. } | Act::Reign | Act::Split | Act::Freeze => {}
+            }
+        }
         writes
     }
 
     /// The split is committed.
     pub(super) fn is_split(&self) -> bool {
         self.history[0].iter().any(|c| c.act == Act::Split)
+    }
+
+    /// The position of the committed Absorb: the parent has the child's slots again.
+    pub(super) fn absorbed_at(&self) -> Option<u64> {
+        self.history[0].iter().find(|c| matches!(c.act, Act::Absorb { .. })).map(|c| c.index)
     }
 
     /// Who begins to serve has everything that was acknowledged in the slots that it owns.
@@ -213,7 +256,7 @@ impl Facts {
         for c in self.history.iter().flatten() {
             match c.act {
                 Act::Write { slot, write } if slots & (1 << slot) != 0 => wanted |= 1 << write,
-                Act::Write { .. } | Act::Reign | Act::Split => {}
+                Act::Write { .. } | Act::Reign | Act::Split | Act::Freeze | Act::Absorb { .. } => {}
             }
         }
         let held = tables.iter().fold(0, |held, table| held | bits(table));
@@ -239,7 +282,8 @@ impl Committed {
             Payload::Reign => Act::Reign,
             Payload::Command { slot, body } => Act::Write { slot: slot.0 as u8, write: body[0] },
             Payload::Split { .. } => Act::Split,
-            Payload::Freeze { .. } | Payload::Absorb { .. } => unreachable!("nothing is merged here yet"),
+            Payload::Freeze { .. } => Act::Freeze,
+            Payload::Absorb { freeze, .. } => Act::Absorb { freeze: *freeze },
         };
         Self { index: entry.at.index.0, term: entry.at.term.0, act }
     }
@@ -249,6 +293,54 @@ impl Committed {
             Act::Reign => format!("t{}#{} Reign", self.term, self.index),
             Act::Write { write, .. } => format!("t{}#{} write {write}", self.term, self.index),
             Act::Split => format!("t{}#{} Split", self.term, self.index),
+            Act::Freeze => format!("t{}#{} Freeze", self.term, self.index),
+            Act::Absorb { .. } => format!("t{}#{} Absorb", self.term, self.index),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use blueprint::{Index, Term};
+
+    use super::*;
+
+    fn merged() -> Facts {
+        let mut facts = Facts::default();
+        let at = |index, act| Committed { index, term: 1, act };
+        let write = |write| Act::Write { slot: 1, write };
+        let freeze = Position { term: Term(1), index: Index(4) };
+        facts.learn(0, &[at(1, write(0)), at(2, Act::Split)]).expect("a split");
+        facts.learn(1, &[at(3, write(1)), at(4, Act::Freeze)]).expect("the end of its child");
+        facts.learn(0, &[at(3, Act::Absorb { freeze }), at(4, write(2))]).expect("the merge");
+        facts.acknowledged = 0b111;
+        facts
+    }
+
+    #[test]
+    fn what_the_child_acknowledged_is_expected_of_the_parent() {
+        let facts = merged();
+        assert_eq!(facts.missing(0b10, &[vec![], vec![0, 1, 2]]), 0);
+        assert_eq!(facts.missing(0b10, &[vec![], vec![0, 2]]), 0b10);
+        let standing = |writes: &[u8]| [Standing { slot: 1, index: 4, writes: writes.to_vec() }];
+        facts.check_tables(0, &standing(&[0, 1, 2])).expect("all there is");
+        facts.check_tables(0, &standing(&[0, 2])).expect_err("the child's write is missing");
+    }
+
+    #[test]
+    fn nothing_is_written_after_the_end() {
+        let late = Committed { index: 5, term: 1, act: Act::Write { slot: 1, write: 3 } };
+        let found = merged().learn(1, &[late]).expect_err("it comes after the Freeze");
+        assert_eq!(found.checker, Checker::MergeAbsorbsAtItsPosition);
+    }
+
+    #[test]
+    fn only_what_has_ended_is_absorbed_and_only_once() {
+        let at = |index, act| Committed { index, term: 1, act };
+        let freeze = Position { term: Term(1), index: Index(4) };
+        let again = merged().learn(0, &[at(5, Act::Absorb { freeze })]).expect_err("it was absorbed before");
+        assert_eq!(again.checker, Checker::MergeAbsorbsAtItsPosition);
+        let early = Facts::default().learn(0, &[at(1, Act::Absorb { freeze })]).expect_err("it has not ended");
+        assert_eq!(early.checker, Checker::MergeAbsorbsAtItsPosition);
     }
 }

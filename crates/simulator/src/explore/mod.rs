@@ -1,10 +1,12 @@
-//! Every order in which a few things can happen to one bucket, tried out on the phaser itself.
+//! Every order in which a few things can happen to one bucket, and to the child that is split from it and merged with it again, tried
+//! out on the phaser itself.
 //!
 //! Where the simulator takes thousands of long walks through a large world, this takes *every* walk through a tiny one: two or
 //! three replicas, a write or two, a few terms; messages in any order or never, disks that forget, crashes, leases that run out,
 //! proposals that are accepted late. It finds the interleaving that no walk would, and the shortest way to it.
 //!
-//! What is not here: clocks that run at different rates, the clock of the data, whole nodes. Those are the simulator's.
+//! What is not here: clocks that run at different rates, the clock of the data, whole nodes, and of erasing more than that of a child that
+//! was absorbed. Those are the simulator's.
 
 mod action;
 mod catalogue;
@@ -13,6 +15,7 @@ mod describe;
 mod explorer;
 mod facts;
 mod hash;
+mod merge;
 mod meta;
 mod replica;
 mod search;
@@ -69,12 +72,13 @@ pub struct Row {
     /// Distinct replicas and messages among the states.
     pub replicas: usize,
     pub messages: usize,
-    /// How many states were in joint mode, had heirs, followed a usurpation, a hand over, a split.
+    /// How many states were in joint mode, had heirs, followed a usurpation, a hand over, a split, a merge.
     pub joint: usize,
     pub heirs: usize,
     pub usurp: usize,
     pub hand_over: usize,
     pub split: usize,
+    pub merge: usize,
     pub violations: usize,
     pub seconds: f64,
 }
@@ -161,9 +165,10 @@ impl fmt::Display for Violation {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let titles =
-            ["configuration", "states", "", "depth", "joint", "heirs", "usurp", "hand over", "split", "violations"];
-        let mut lines: Vec<Vec<String>> = vec![titles.map(String::from).to_vec()];
+        let kinds = ["joint", "heirs", "usurp", "hand over", "split", "merge"];
+        let titles: Vec<&str> =
+            ["configuration", "states", "", "depth"].into_iter().chain(kinds).chain(["violations"]).collect();
+        let mut lines: Vec<Vec<String>> = vec![titles.iter().copied().map(String::from).collect()];
         lines.extend(self.rows.iter().map(Row::cells));
         lines.push(self.total().cells());
         let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
@@ -197,6 +202,7 @@ impl Summary {
             total.usurp += row.usurp;
             total.hand_over += row.hand_over;
             total.split += row.split;
+            total.merge += row.merge;
             total.violations += row.violations;
             total.seconds += row.seconds;
         }
@@ -208,7 +214,8 @@ impl Row {
     fn cells(&self) -> Vec<String> {
         let mut cells = vec![self.configuration.clone(), self.states.to_string()];
         cells.push(if self.exhausted { "exhausted" } else { "bounded" }.into());
-        let counts = [self.depth, self.joint, self.heirs, self.usurp, self.hand_over, self.split, self.violations];
+        let kinds = [self.joint, self.heirs, self.usurp, self.hand_over, self.split, self.merge];
+        let counts = [self.depth].into_iter().chain(kinds).chain([self.violations]);
         cells.extend(counts.map(|count| count.to_string()));
         cells
     }

@@ -10,11 +10,12 @@ use std::time::Duration;
 use blueprint::{BucketId, Change, Conduct, Index, Instant, Position, Slot, SlotSet, Term};
 use bytes::Bytes;
 use phaser::{
-    Config, Durable, Envelope, Event, Fork, Founding, Image, Input, Message, Outbox, Output, Payload, Phaser,
+    Config, Durable, Envelope, Event, Fork, Founding, Frozen, Image, Input, Message, Outbox, Output, Payload, Phaser,
 };
 use phaser::{Record, Ticket, WriteId};
 
 use super::facts::Committed;
+use super::meta::CHILD;
 
 /// What every clock says, always: the instant to which the phaser's `canonical` shifts the present.
 pub(super) const NOW: Instant = Instant(10_000_000);
@@ -71,6 +72,26 @@ pub(super) enum Deed {
     Joint,
     Drained,
     Dropped(phaser::Dropped),
+    /// Its Freeze is applied.
+    Frozen,
+    /// It has taken the child's slots over.
+    Absorbed,
+}
+
+/// What a step means for the replica of the other bucket on the same node: a child that fades, or the parent that absorbs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Beside {
+    /// The parent hears how the child ended. `named`: a committed Absorb names that Freeze.
+    Meet { named: Option<Position> },
+    /// The child's tables of these slots are the parent's now.
+    Given { slots: SlotSet },
+}
+
+/// How a child ended, and its tables: all that the replica beside it is shown.
+#[derive(Clone, Debug, Default, Hash)]
+pub(super) struct Meeting {
+    pub(super) frozen: Option<Frozen>,
+    pub(super) tables: Tables,
 }
 
 /// What one input led to.
@@ -81,7 +102,10 @@ pub(super) struct Played<C> {
     pub(super) proposals: Vec<(Term, Change)>,
     pub(super) questions: Vec<u64>,
     pub(super) registers: Vec<(BucketId, SlotSet, Position)>,
+    /// Absorbs that the blueprint is to know of.
+    pub(super) merges: Vec<Position>,
     pub(super) forks: Vec<(Fork, Tables)>,
+    pub(super) beside: Vec<Beside>,
     pub(super) deeds: Vec<Deed>,
     /// What it came to hold as committed.
     pub(super) committed: Vec<Committed>,
@@ -105,6 +129,22 @@ impl<C: Conduct + Hash> Replica<C> {
     pub(super) fn play(&self, input: Input, disk: Disk) -> Played<C> {
         let mut hands = Hands::new(self.clone(), disk);
         hands.step(input);
+        hands.finish()
+    }
+
+    /// It meets the frozen replica beside it.
+    pub(super) fn meet(&self, meeting: Meeting, disk: Disk) -> Played<C> {
+        let mut hands = Hands::new(self.clone(), disk);
+        hands.tables_beside = meeting.tables;
+        hands.step(Input::Met { bucket: CHILD, frozen: meeting.frozen });
+        hands.finish()
+    }
+
+    /// The replica beside it has taken these tables. On disk they stay.
+    pub(super) fn give(&self, slots: &SlotSet, disk: Disk) -> Played<C> {
+        let mut hands = Hands::new(self.clone(), disk);
+        discard(&mut hands.replica.tables, slots);
+        hands.step(Input::Given);
         hands.finish()
     }
 
@@ -182,12 +222,14 @@ struct Hands<C> {
     written: u64,
     /// What is committed up to here has been noted.
     noted: Index,
+    /// Those of the frozen replica that it meets in this very step.
+    tables_beside: Tables,
 }
 
 impl<C: Conduct + Hash> Hands<C> {
     fn new(replica: Replica<C>, disk: Disk) -> Self {
         let noted = replica.phaser.commit();
-        Self { disk, played: Played::gone(), replica, written: 0, noted }
+        Self { disk, played: Played::gone(), replica, written: 0, noted, tables_beside: Tables::default() }
     }
 
     fn step(&mut self, input: Input) {
@@ -244,7 +286,7 @@ impl<C: Conduct + Hash> Hands<C> {
     }
 
     fn carry_out_one(&mut self, output: Output, later: &mut Vec<Input>) {
-        let Self { replica, played, .. } = self;
+        let Self { replica, played, tables_beside, .. } = self;
         match output {
             Output::Send(envelope) => played.sent.push(envelope),
             Output::Write { id, records } => {
@@ -296,9 +338,19 @@ impl<C: Conduct + Hash> Hands<C> {
             }
             Output::Propose { term, change } => played.proposals.push((term, change)),
             Output::Register { child, slots, at } => played.registers.push((child, slots, at)),
-            Output::Frozen { .. } | Output::SeekFrozen { .. } | Output::Absorb { .. } | Output::Merge { .. } => {
-                unreachable!("nothing is merged here yet")
+            Output::Frozen { .. } => {
+                played.deeds.push(Deed::Frozen);
+                played.beside.push(Beside::Meet { named: None });
             }
+            Output::SeekFrozen { at, .. } => played.beside.push(Beside::Meet { named: at }),
+            Output::Absorb { slots, .. } => {
+                for slot in slots.iter().map(|slot| usize::from(slot.0)) {
+                    replica.tables[slot] = std::mem::take(&mut tables_beside[slot]);
+                }
+                played.deeds.push(Deed::Absorbed);
+                played.beside.push(Beside::Given { slots });
+            }
+            Output::Merge { at, .. } => played.merges.push(at),
             Output::Ask { nonce } => played.questions.push(nonce),
             Output::Event(event) => self.note(&event),
         }
@@ -327,7 +379,9 @@ impl<C> Played<C> {
             proposals: Vec::new(),
             questions: Vec::new(),
             registers: Vec::new(),
+            merges: Vec::new(),
             forks: Vec::new(),
+            beside: Vec::new(),
             deeds: Vec::new(),
             committed: Vec::new(),
         }

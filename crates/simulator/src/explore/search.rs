@@ -143,7 +143,9 @@ impl<'a, C: Conduct + Hash> Search<'a, C> {
         self.row.heirs += usize::from(meta.government(0).is_some_and(|g| !g.heirs.is_empty()));
         self.row.usurp += usize::from(meta.past.usurped);
         self.row.hand_over += usize::from(meta.past.handed_over);
-        self.row.split += usize::from(self.explorer.facts.get(world.facts).is_split());
+        let facts = self.explorer.facts.get(world.facts);
+        self.row.split += usize::from(facts.is_split());
+        self.row.merge += usize::from(facts.absorbed_at().is_some());
     }
 
     fn report(&mut self) {
@@ -177,6 +179,7 @@ impl<'a, C: Conduct + Hash> Search<'a, C> {
             dismissals: 1,
             enlistments: 1,
             splits: 1,
+            binds: u8::from(matches!(act, Prelude::Bind | Prelude::BindUnseen)),
             ticks: u8::from(act == Prelude::Tick),
             ..Budget::default()
         };
@@ -184,7 +187,12 @@ impl<'a, C: Conduct + Hash> Search<'a, C> {
         let wanted = |action: &Action| match (act, action) {
             (Prelude::Write, Action::Write { .. })
             | (Prelude::Tick, Action::Tick)
-            | (Prelude::Split, Action::Split { .. }) => true,
+            | (Prelude::Split, Action::Split { .. })
+            | (Prelude::Register, Action::Register { .. })
+            | (Prelude::Bind | Prelude::BindUnseen, Action::Bind)
+            | (Prelude::Merge, Action::Merge { .. }) => true,
+            (Prelude::WriteChild, Action::Write { slot, .. }) => *slot == 1,
+            (Prelude::EnlistChild, Action::Change { bucket: 1, change: Change::Enlist { node } }) => *node == spare,
             (Prelude::Enlist | Prelude::EnlistUnseen, Action::Change { change: Change::Enlist { node }, .. }) => {
                 *node == spare
             }
@@ -193,7 +201,11 @@ impl<'a, C: Conduct + Hash> Search<'a, C> {
         };
         let action = self.explorer.actions(&world).into_iter().find(wanted).expect("a prelude can be played");
         let next = self.explorer.act(&world, &action)?.expect("a prelude does something");
-        if act == Prelude::EnlistUnseen { Ok(next) } else { self.settle(next, act == Prelude::Tick) }
+        if matches!(act, Prelude::EnlistUnseen | Prelude::BindUnseen) {
+            Ok(next)
+        } else {
+            self.settle(next, act == Prelude::Tick)
+        }
     }
 
     /// Everything that is under way arrives, in order; no time passes and nobody asks for anything.
@@ -202,7 +214,7 @@ impl<'a, C: Conduct + Hash> Search<'a, C> {
             for action in self.explorer.actions(&world) {
                 let settles = match action {
                     Action::Deliver { .. } | Action::Sync { .. } | Action::Look { .. } | Action::Tell { .. } => true,
-                    Action::See { epoch, .. } => epoch == self.explorer.metas.get(world.meta).epoch,
+                    Action::See { epoch, .. } => epoch == self.explorer.metas.get(world.meta).epoch(),
                     Action::Wake { .. } => wake,
                     _ => false,
                 };

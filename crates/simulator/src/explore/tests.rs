@@ -55,6 +55,12 @@ caught! {
     redirect_for_appended RedirectForAppended in "two-members" within 100_000 by RefusedWritesNeverHappen;
     split_commits_during_growth SplitCommitsDuringGrowth in "split-grow" within 200_000
         by CommittedPrefixesAgree | SplitForksAtItsPosition | OneServingPrimary;
+    bind_keeps_terms BindKeepsTerms in "merge-bind" within 20_000 by BoundAlike;
+    seat_alone_while_bound SeatAloneWhileBound in "merge-seat" within 20_000 by BoundAlike;
+    absorb_before_freeze AbsorbBeforeFreeze in "merge" within 20_000 by MergeAbsorbsAtItsPosition;
+    frozen_erased_before_checkpoint FrozenErasedBeforeCheckpoint in "merge-saved" within 20_000
+        by NothingErasedWhileNeeded;
+    register_after_merge RegisterAfterMerge in "merge-over" within 100_000 by IdsAreUsedOnce;
     wiped_disk_rejoins WipedDiskRejoins in "lost" within 200_000 by NoAcknowledgedWriteLost | CommittedPrefixesAgree;
     image_without_replay ImageWithoutReplay in "grow-cut" within 200_000 by CommittedPrefixesAgree;
 }
@@ -70,7 +76,9 @@ fn check_trace(violation: &Violation) {
 
 #[test]
 fn honest_worlds_are_exhausted_and_clean() {
-    for name in ["two-members", "two-members-duplicates", "hand-over", "heirs-tail", "heirs-reign"] {
+    let moves = ["two-members", "two-members-duplicates", "hand-over", "heirs-tail", "heirs-reign"];
+    let merges = ["merge", "merge-duplicates", "merge-restart", "merge-bind", "merge-grow", "merge-seat"];
+    for name in moves.into_iter().chain(merges) {
         let (row, violation) = explore::<Honest>(&configuration(name), 1_000_000, &mut |_| {});
         assert!(violation.is_none(), "{}", violation.expect("just looked"));
         assert!(row.exhausted, "{name} is small enough to be exhausted");
@@ -87,7 +95,7 @@ fn the_same_worlds_every_time() {
 
 #[test]
 fn every_kind_of_state_is_reached_and_rows_stay_in_order() {
-    let only = ["hand-over", "heirs-tail", "grow", "split"].map(String::from).to_vec();
+    let only = ["hand-over", "heirs-tail", "grow", "split", "merge"].map(String::from).to_vec();
     let mut heard = 0;
     let summary = run(&Options { states: 30_000, threads: 2, only: only.clone() }, &mut |_| heard += 1);
     assert!(summary.violation.is_none(), "{}", summary.violation.expect("just looked"));
@@ -100,6 +108,7 @@ fn every_kind_of_state_is_reached_and_rows_stay_in_order() {
         ("usurp", total.usurp),
         ("hand over", total.hand_over),
         ("split", total.split),
+        ("merge", total.merge),
     ] {
         assert!(count > 0, "no state had {what}\n{summary}");
     }
@@ -110,7 +119,7 @@ fn every_kind_of_state_is_reached_and_rows_stay_in_order() {
 fn every_instant_grows_older() {
     let of = |text: &str, instant: blueprint::Instant| text.matches(&format!("{instant:?}")).count();
     let mut silent = |_: &super::Progress| {};
-    for name in ["hand-over", "grow", "heirs-tail"] {
+    for name in ["hand-over", "grow", "heirs-tail", "merge-told", "merge-seat"] {
         let mut search = Search::<Honest>::new(configuration(name), &mut silent);
         search.walk(20_000);
         for replica in search.replicas() {

@@ -8,7 +8,7 @@ use phaser::{Envelope, Fork, Message};
 
 use super::facts::{Committed, Fault, Standing};
 use super::meta::BUCKETS;
-use super::replica::{Deed, NOW, Replica, SLOTS, Tables};
+use super::replica::{Beside, Deed, NOW, Replica, SLOTS, Tables};
 
 /// Nodes that exist at most.
 pub(super) const NODES: usize = 3;
@@ -56,6 +56,8 @@ pub struct Budget {
     pub renewals: u8,
     pub hand_overs: u8,
     pub splits: u8,
+    /// Parent and child are bound to be one, whenever that is allowed.
+    pub binds: u8,
     /// Proposals that are refused although a copy of them may still be accepted (R7).
     pub refusals: u8,
 }
@@ -136,7 +138,7 @@ impl<C: Conduct + Hash> Known<C> {
     pub(super) fn new(replica: Replica<C>) -> Self {
         let phaser = &replica.phaser;
         let slots = (0..SLOTS as u8).filter(|slot| phaser.owned().contains(Slot(u16::from(*slot))));
-        let standing = slots.clone().filter_map(|slot| {
+        let standing = slots.clone().filter(|_| !phaser.is_given()).filter_map(|slot| {
             let index = phaser.stands_at(Slot(u16::from(slot)))?.0;
             Some(Standing { slot, index, writes: replica.tables[usize::from(slot)].clone() })
         });
@@ -164,7 +166,9 @@ pub(super) struct Effect {
     pub(super) proposals: Vec<(Term, Change)>,
     pub(super) questions: Vec<u64>,
     pub(super) registers: Vec<(BucketId, SlotSet, Position)>,
+    pub(super) merges: Vec<Position>,
     pub(super) forks: Vec<(Fork, Tables)>,
+    pub(super) beside: Vec<Beside>,
     pub(super) deeds: Vec<Deed>,
     pub(super) committed: Vec<Committed>,
 }
@@ -201,6 +205,19 @@ pub(super) enum Stimulus {
     },
     Split,
     Forked,
+    /// A committed Absorb names that Freeze.
+    Named {
+        at: Position,
+    },
+    /// How the replica beside it ended.
+    Met {
+        meeting: u32,
+    },
+    /// The tables of these slots, one bit each, are those of the replica beside it now.
+    Given {
+        slots: u8,
+    },
+    Retire,
     /// `child` is where the log of the child that survives on the same node began.
     Crash {
         kept: u16,
