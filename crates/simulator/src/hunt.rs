@@ -31,9 +31,11 @@ pub enum Place {
     Explore(String),
 }
 
-/// One world with the bug planted.
+/// One world with the bug planted. It does not rebalance by itself: that has no rule of its own, and what a seed has noticed it goes on to
+/// notice.
 pub fn run_plan(sabotage: &Sabotage, mut plan: Plan, trace: Trace) -> Outcome {
     plan.vigil = is_watched(sabotage);
+    plan.without_auto();
     let _planted = plant(sabotage.breach);
     runner::run_plan::<Saboteur>(plan, trace)
 }

@@ -268,7 +268,7 @@ impl Plan {
             busy,
             clients: rng.range(5, 12) as usize,
             unrest: rng.range(30, 33) * SECOND,
-            patience: 40 * SECOND,
+            patience: PATIENCE,
             faults,
             fault_every: *rng.pick(&[400u64, 900, 2000, 5000]).expect("not empty") * MILLI,
             move_every: if rng.percent(10) { 0 } else { *rng.pick(&[300u64, 800, 2000]).expect("not empty") * MILLI },
@@ -324,6 +324,13 @@ impl Plan {
         plan
     }
 
+    /// The same world, in which only people rebalance.
+    pub fn without_auto(&mut self) {
+        if self.auto {
+            (self.auto, self.patience) = (false, PATIENCE);
+        }
+    }
+
     /// About how many of them there are before the world heals.
     pub fn writes(&self) -> u64 {
         let calls = self.clients as u64 * self.unrest / self.think.max(1);
@@ -345,6 +352,7 @@ impl Plan {
     }
 }
 
+const PATIENCE: u64 = 40 * SECOND;
 /// What is cancelled is begun again after a while, and copies of everything may have to move.
 const AUTO_PATIENCE: u64 = 120 * SECOND;
 /// Long enough for departures, recoveries and returns, a few times over.
@@ -359,6 +367,16 @@ mod tests {
         let large: Vec<usize> = (0..4000).map(|seed| Plan::draw(seed).nodes).filter(|nodes| *nodes >= LARGE).collect();
         assert!((70..=130).contains(&large.len()), "{} of 4000", large.len());
         assert!(large.iter().any(|nodes| *nodes >= 45) && large.iter().all(|nodes| *nodes <= LARGEST), "{large:?}");
+    }
+
+    #[test]
+    fn some_small_clusters_rebalance_by_themselves() {
+        let auto: Vec<Plan> = (0..1000).map(Plan::draw).filter(|plan| plan.auto).collect();
+        assert!((100..=200).contains(&auto.len()), "{} of 1000", auto.len());
+        assert!(auto.iter().all(|plan| plan.nodes < LARGE && plan.patience == AUTO_PATIENCE));
+        let mut by_hand = auto[0].clone();
+        by_hand.without_auto();
+        assert!(!by_hand.auto && by_hand.patience == PATIENCE);
     }
 
     #[test]
