@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::auto::require_somebody;
 use crate::blueprint::{Birth, Blueprint, Bucket, Rule};
 use crate::command::Outcome;
 use crate::soundness::is_words;
@@ -50,6 +51,7 @@ impl Blueprint {
         if !is_words(by) {
             return Err(Refusal::BadWords);
         }
+        require_somebody(by)?;
         let next = self.require_remedy(id, lost, remedy)?;
         let (slots, keyspace) = (self.buckets[&id].slots.clone(), self.buckets[&id].keyspace);
         self.unbind(id);

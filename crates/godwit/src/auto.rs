@@ -62,7 +62,7 @@ pub(crate) fn in_words(view: &AutoRebalanceView) -> String {
     let now = match (operation.as_str(), why.as_str()) {
         ("", _) => String::new(),
         (id, "") => format!("; {id} is under way"),
-        (id, why) => format!("; it rests for a quarter of an hour, as {id} {why}"),
+        (id, why) => format!("; the last one, {id}: {why}"),
     };
     if *on { format!("auto-rebalance: on, asked for by {by}{now}") } else { "auto-rebalance: off".into() }
 }
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(in_words(&view(true, "o3", "")), "auto-rebalance: on, asked for by ada; o3 is under way");
         assert_eq!(
             in_words(&view(true, "o3", "cancelled: not today")),
-            "auto-rebalance: on, asked for by ada; it rests for a quarter of an hour, as o3 cancelled: not today"
+            "auto-rebalance: on, asked for by ada; the last one, o3: cancelled: not today"
         );
     }
 }

@@ -46,9 +46,11 @@ impl Keeper {
                 let generation = self.shared.pen().generation();
                 match tables.store_ahead(one, generation) {
                     // What was written to a file before is synced with what is written last.
-                    Ok(apart) => {
-                        written.retain(|before| apart.as_ref().is_none_or(|apart| !apart.is_of(before)));
-                        break written.extend(apart);
+                    Ok(None) => break,
+                    Ok(Some(mut apart)) => {
+                        apart.is_new |= written.iter().any(|before| apart.is_of(before) && before.is_new);
+                        written.retain(|before| !apart.is_of(before));
+                        break written.push(apart);
                     }
                     Err(error) if !is_full(&error) => return Err(error),
                     Err(_) => drop(tables),

@@ -167,15 +167,14 @@ impl TableFiles {
     }
 
     pub(crate) fn sync(&mut self) -> io::Result<()> {
-        let mut is_named = true;
-        for file in self.files.values_mut().filter(|file| file.state != Written::Synced) {
+        let mut unsynced: Vec<_> = self.files.values_mut().filter(|file| file.state != Written::Synced).collect();
+        for file in &unsynced {
             file.file.sync()?;
-            is_named &= file.state != Written::New;
-            file.state = Written::Synced;
         }
-        if !is_named {
+        if unsynced.iter().any(|file| file.state == Written::New) {
             self.disk.sync_names()?;
         }
+        unsynced.iter_mut().for_each(|file| file.state = Written::Synced);
         Ok(())
     }
 
@@ -194,7 +193,8 @@ impl TableFiles {
             tables.push((slot, load(&*self.disk, bucket, &durable.tables[&slot]).map_err(io::Error::other)?));
         }
         let old = self.files.remove(&bucket);
-        let stored = self.store(bucket, &mut tables, generation).and_then(|()| self.sync());
+        // A full disk may be tried again, but never a sync, whatever it says: it was of other files as well.
+        let stored = self.store(bucket, &mut tables, generation).and_then(|()| self.sync().map_err(io::Error::other));
         if let Err(error) = stored {
             self.files.remove(&bucket);
             self.files.extend(old.map(|old| (bucket, old)));

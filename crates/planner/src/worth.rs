@@ -31,7 +31,9 @@ const HUNDRED: i64 = 100;
 pub fn rebalance_if_worth(blueprint: &Blueprint, facts: &Facts, limits: Limits) -> Option<Plan> {
     let mut draft = Draft { blueprint, sketch: Sketch::of(blueprint, facts), objections: Vec::new() };
     let known = draft.sketch.buckets.iter().filter(|piece| piece.bytes.is_some()).count();
-    if !facts.leaving.is_empty() || (known > 0 && known < draft.sketch.buckets.len()) {
+    // Who has ended may have been the last to speak of itself, and then says for ever that it is about to.
+    let somebody_ends = facts.leaving.iter().any(|node| blueprint.is_present(*node));
+    if somebody_ends || (known > 0 && known < draft.sketch.buckets.len()) {
         return None;
     }
     let before = Evenness::of(&mut draft.sketch);

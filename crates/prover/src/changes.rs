@@ -11,14 +11,17 @@ use tokio::task::spawn_blocking;
 use crate::faults::{Failed, is_stopped};
 use crate::record::Live;
 
+/// However slow the machine is, a round of all kinds does not take longer.
+const LONGEST_ROUND: Duration = Duration::from_secs(3600);
+
 /// Whoever can change the shape of the cluster.
 pub trait Shaper: Send + Sync + fmt::Debug {
     /// What is changed in a round, in this order.
     fn kinds(&self, round: u32) -> Vec<String>;
     /// What has to be so before this kind of change can be asked for, and is none of it.
     fn prepare(&self, kind: &str) -> Result<(), Failed>;
-    /// Returns when it is over.
-    fn change(&self, kind: &str, round: u32) -> Result<Changed, Failed>;
+    /// Returns when it is over; with nothing if there was nothing to do.
+    fn change(&self, kind: &str, round: u32) -> Result<Option<Changed>, Failed>;
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,6 +53,10 @@ pub struct Change {
 }
 
 impl Changes {
+    pub(crate) fn longest(&self) -> Duration {
+        LONGEST_ROUND * self.rounds
+    }
+
     /// Ends with the first that does not come true: what follows would be about another cluster than it should be.
     pub(crate) async fn run(&self, live: &Live, mut stop: watch::Receiver<bool>) -> Result<(), Failed> {
         for round in 0..self.rounds {
@@ -63,9 +70,10 @@ impl Changes {
                 live.enter(format!("round {} of {}: {kind}", round + 1, self.rounds));
                 let at = live.now();
                 let changed = self.by_hand(&kind, move |shaper, kind| shaper.change(kind, round)).await?;
-                let Changed { what, bytes } = changed;
-                let change = Change { kind, what, bytes, calm, at, done: live.now() };
-                live.change(|record| record.changes.push(change));
+                if let Some(Changed { what, bytes }) = changed {
+                    let change = Change { kind, what, bytes, calm, at, done: live.now() };
+                    live.change(|record| record.changes.push(change));
+                }
             }
         }
         Ok(())

@@ -73,7 +73,11 @@ pub async fn prove(settings: &Settings, live: &Arc<Live>, mut stop: watch::Recei
     live.change(|record| (record.series, record.began) = (knows_series, live.now()));
     let mut workload = Workload::new(run, settings.seed);
     if knows_series {
-        workload.use_series(settings.clients, settings.length.as_secs());
+        let longest = match &settings.disturbance {
+            Disturbance::Changes(changes) => changes.longest(),
+            Disturbance::Faults(_) | Disturbance::Nothing => settings.length,
+        };
+        workload.use_series(settings.clients, longest.as_secs());
     }
     let workload = Arc::new(Mutex::new(workload));
 

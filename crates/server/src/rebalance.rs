@@ -41,7 +41,7 @@ impl Driver {
         }
         let id = blueprint.next_operation;
         let plan = spawn_blocking(move || rebalance_if_worth(&blueprint, &facts, Limits::default())).await;
-        let plan = plan.expect("the planner does not panic")?;
+        let plan = plan.inspect_err(|error| tracing::error!(%error, "the planner panicked")).ok()??;
         let steps = plan.operations().into_iter().next()?;
         tracing::info!(%id, summary = %plan.summary, "it is worth rebalancing");
         Some(Command::Rebalance { id, based_on: epoch, steps })

@@ -70,11 +70,11 @@ impl Shaper for DevShaper {
     }
 
     fn prepare(&self, kind: &str) -> Result<(), Failed> {
-        self.ready(shape(kind)).map_err(failed)
+        self.ready(shape(kind)).map_err(|error| failed(&error))
     }
 
-    fn change(&self, kind: &str, round: u32) -> Result<Changed, Failed> {
-        self.shape(shape(kind), round as usize).map_err(failed)
+    fn change(&self, kind: &str, round: u32) -> Result<Option<Changed>, Failed> {
+        self.shape(shape(kind), round as usize).map_err(|error| failed(&error))
     }
 }
 
@@ -109,7 +109,7 @@ impl DevShaper {
         }
     }
 
-    fn shape(&self, shape: Shape, round: usize) -> Result<Changed> {
+    fn shape(&self, shape: Shape, round: usize) -> Result<Option<Changed>> {
         let status = self.status()?;
         let buckets: Vec<&BucketStatus> = status.buckets.iter().filter(|b| b.keyspace == "default").collect();
         // Another one each time.
@@ -131,7 +131,9 @@ impl DevShaper {
             }
             Shape::SplitBucket => {
                 let done = self.carry_out(&format!("split-bucket {}", bucket.id))?;
-                let is_new = |other: &&BucketStatus| buckets.iter().all(|bucket| bucket.id != other.id);
+                let is_new = |other: &&BucketStatus| {
+                    other.keyspace == bucket.keyspace && buckets.iter().all(|bucket| bucket.id != other.id)
+                };
                 let after = self.status()?;
                 let child = after.buckets.iter().find(is_new).context("no bucket is new")?;
                 self.split.lock().expect("nobody panics with it").push((child.id.clone(), bucket.id.clone()));
@@ -161,7 +163,7 @@ impl DevShaper {
             Shape::CreateKeyspace => {
                 let body = serde_json::json!({ "name": KEYSPACE, "replicas": 3, "buckets": 64, "memory": false });
                 self.running()?.at().post("/v1/keyspaces", &body.to_string())?;
-                Ok(Changed { what: format!("create keyspace {KEYSPACE}"), bytes: 0 })
+                Ok(Some(Changed { what: format!("create keyspace {KEYSPACE}"), bytes: 0 }))
             }
             Shape::RemoveKeyspace => self.carry_out(&format!("remove-keyspace {KEYSPACE}")),
             Shape::SetReplicas => {
@@ -169,7 +171,10 @@ impl DevShaper {
                 let copies = keyspace.context("there is no keyspace default")?.replicas;
                 let more = self.carry_out(&format!("set-replicas default {}", copies + 1))?;
                 let less = self.carry_out(&format!("set-replicas default {copies}"))?;
-                Ok(Changed { what: format!("{}, {}", more.what, less.what), bytes: more.bytes + less.bytes })
+                Ok(more.zip(less).map(|(more, less)| Changed {
+                    what: format!("{}, {}", more.what, less.what),
+                    bytes: more.bytes + less.bytes,
+                }))
             }
             Shape::RollingRestart => self.carry_out("rolling-restart"),
             Shape::DoubleBuckets => self.carry_out("double-buckets default"),
@@ -177,10 +182,11 @@ impl DevShaper {
     }
 
     /// All of it, if it is too much for one operation.
-    fn carry_out(&self, wish: &str) -> Result<Changed> {
-        let mut changed = Changed { what: format!("{wish} (nothing to do)"), bytes: 0 };
+    fn carry_out(&self, wish: &str) -> Result<Option<Changed>> {
+        let mut changed: Option<Changed> = None;
         while let Some((done, left)) = dev::carry_out(&self.data, wish, |_| {}, |_| {})? {
-            changed = Changed { what: wish.to_owned(), bytes: changed.bytes + done.total_bytes };
+            let before = changed.map_or(0, |changed| changed.bytes);
+            changed = Some(Changed { what: wish.to_owned(), bytes: before + done.total_bytes });
             if left == 0 {
                 break;
             }
@@ -201,7 +207,7 @@ fn shape(kind: &str) -> Shape {
     Shape::from_str(kind, false).expect("one of those that were named")
 }
 
-fn failed(error: anyhow::Error) -> Failed {
+fn failed(error: &anyhow::Error) -> Failed {
     Failed(format!("{error:#}"))
 }
 

@@ -200,7 +200,6 @@ fn changes_of_shape_under_load() {
         let moves =
             matches!(change["kind"].as_str(), Some("move-replica" | "migrate-slots" | "add-node" | "remove-node"));
         assert_eq!(change["median_bytes"].as_u64() > Some(0), moves, "{change:#}");
-        assert!(!change["what"].to_string().contains("nothing to do"), "{change:#}");
     }
     let errors = report["errors"].as_object().expect("a map");
     assert!(errors.keys().all(|kind| kind == "MOVED"), "{errors:?}");

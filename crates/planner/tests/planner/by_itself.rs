@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use blueprint::{Change, NodeId};
+use blueprint::{Change, NodeId, NodeState};
 use planner::{Plan, Wish, rebalance_if_worth};
 use proptest::prelude::*;
 
@@ -45,6 +45,18 @@ fn a_node_that_came_gets_what_it_would_get_if_asked_for() {
     world.carry_out(&plan);
     assert_eq!(world.by_itself(), None, "and then it rests");
     assert!(world.copies_on(6) >= 30);
+}
+
+/// 1. n5 is removed; 2. it is stopped, and says that it is about to end; 3. nobody hears of it again.
+#[test]
+fn what_one_that_has_ended_said_last_holds_nobody_up() {
+    let mut world = World::with_buckets(5, 64, 3);
+    world.fulfil(&Wish::RemoveNode { node: n(5) });
+    world.facts.leaving.insert(n(5));
+    world.add_node(6, "");
+    assert_eq!(world.by_itself(), None, "it is about to end");
+    world.blueprint.nodes.get_mut(&n(5)).expect("it was removed, not forgotten").state = NodeState::Departed;
+    assert!(world.by_itself().is_some());
 }
 
 #[test]
