@@ -113,7 +113,8 @@ impl DevShaper {
         let status = self.status()?;
         let buckets: Vec<&BucketStatus> = status.buckets.iter().filter(|b| b.keyspace == "default").collect();
         // Another one each time.
-        let bucket = buckets[(7 * round + shape as usize) % buckets.len()];
+        let bucket =
+            *buckets.iter().cycle().nth(7 * round + shape as usize).context("the keyspace default has no buckets")?;
         match shape {
             Shape::All => unreachable!("it stands for the others"),
             Shape::SwapPrimary => {
@@ -144,7 +145,11 @@ impl DevShaper {
                 let (child, parent) = last.context("nothing was split before: ask for split-bucket as well")?;
                 self.carry_out(&format!("merge-buckets {child} {parent}"))
             }
-            Shape::Drain => self.carry_out(&format!("drain {}", holders(&status)[round % 3].name)),
+            Shape::Drain => {
+                let holders = holders(&status);
+                let node = holders.iter().cycle().nth(round).context("nobody holds anything")?;
+                self.carry_out(&format!("drain {}", node.name))
+            }
             Shape::Undrain => {
                 let drained = status.nodes.iter().find(|node| node.intent == "draining");
                 self.carry_out(&format!("undrain {}", drained.context("nobody drains: ask for drain as well")?.name))
@@ -157,7 +162,7 @@ impl DevShaper {
             }
             Shape::ReplaceNode => {
                 let holders = holders(&status);
-                let old = holders[(1 + round) % holders.len()];
+                let old = holders.iter().cycle().nth(1 + round).context("nobody holds anything")?;
                 self.carry_out(&format!("replace-node {} {}", old.name, spare(&status)?.name))
             }
             Shape::CreateKeyspace => {

@@ -4,24 +4,10 @@ use std::time::{Duration, Instant};
 
 use server::{BucketStatus, OperationView, PastView, PlanView};
 
-use crate::common::{Client, Cluster, Shape, http, text, until};
+use crate::common::{Cluster, Shape, http, text, until};
 
 const KEYS: usize = 4000;
 const SIZE: usize = 1000;
-
-/// About four megabytes, in all buckets alike.
-fn load(cluster: &Cluster) {
-    let mut client = Client::connect(&cluster.node(1).any()).expect("it runs");
-    let value = "v".repeat(SIZE);
-    for batch in 0..KEYS / 50 {
-        for key in 0..50 {
-            client.send(&["SET", &format!("key:{}", batch * 50 + key), &value]).expect("it takes writes");
-        }
-        for _ in 0..50 {
-            client.receive().expect("it answers");
-        }
-    }
-}
 
 fn bucket(cluster: &Cluster, id: &str) -> BucketStatus {
     let found = cluster.status().and_then(|status| status.buckets.into_iter().find(|bucket| bucket.id == id));
@@ -64,7 +50,7 @@ fn rate(cluster: &Cluster, id: &str) -> f64 {
 #[test]
 fn a_copy_keeps_to_its_throttle_and_stands_still_when_paused() {
     let cluster = Cluster::start("throttle", &Shape { nodes: 3, replicas: 2, buckets: 4, ..Shape::default() });
-    load(&cluster);
+    cluster.fill(KEYS, SIZE);
     let plan = plan_move(&cluster);
     let id = plan.id.expect("there is something to do");
     assert!(plan.text.contains(" MB") || plan.text.contains(" KB"), "{}", plan.text);

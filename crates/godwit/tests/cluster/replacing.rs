@@ -3,7 +3,7 @@
 
 use server::{BucketStatus, OperationView, PlanView, Status, StepView, WaitView};
 
-use crate::common::{Client, Cluster, Load, Manner, SETTINGS, Shape, Witness, http, text, until};
+use crate::common::{Cluster, Load, Manner, SETTINGS, Shape, Witness, http, text, until};
 
 const KEYS: usize = 4000;
 const SIZE: usize = 1000;
@@ -33,7 +33,7 @@ impl Scene {
             cluster.add(number, "127.0.0.1", &shape.flags, &[]);
         }
         cluster.found(&shape);
-        fill(&cluster);
+        cluster.fill(KEYS, SIZE);
         let new = nodes + 1;
         cluster.add(new, "127.0.0.1", &shape.flags, &[]);
         cluster.start_node(new);
@@ -152,20 +152,6 @@ fn look_at(cluster: &Cluster, id: &str) -> Option<OperationView> {
         let (_, body) = found.filter(|(code, _)| *code == 200)?;
         Some(serde_json::from_str(&body).expect("an operation"))
     })
-}
-
-/// About four megabytes, in all buckets alike.
-fn fill(cluster: &Cluster) {
-    let mut client = Client::connect(&cluster.node(1).any()).expect("it runs");
-    let value = "v".repeat(SIZE);
-    for batch in 0..KEYS / 50 {
-        for key in 0..50 {
-            client.send(&["SET", &format!("key:{}", batch * 50 + key), &value]).expect("it takes writes");
-        }
-        for _ in 0..50 {
-            client.receive().expect("it answers");
-        }
-    }
 }
 
 /// The id under which it can be applied, once it is known how much is to be moved: sizes are told once a second.

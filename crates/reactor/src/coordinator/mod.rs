@@ -107,7 +107,7 @@ impl<C: Conduct> Coordinator<C> {
         match input {
             Input::Wake => self.on_wake(now, out),
             Input::Probed { node, round, answer } => {
-                let is_waited_for = answer.holds.keys().next().is_some() && self.waits_for_holdings();
+                let is_waited_for = !answer.holds.is_empty() && self.waits_for_holdings();
                 self.watch.on_answer(node, round, answer);
                 self.push_after_echo(now, node, out);
                 self.wait_no_longer_for(now, node);

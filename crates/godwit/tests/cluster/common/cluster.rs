@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use server::Status;
 
-use super::{Ports, text, until};
+use super::{Client, Ports, text, until};
 
 /// Segments as large as usual would be made, filled and read again for nothing. And three times as patient as usual: this machine may be
 /// busy with anything, and nodes that miss each other all the time prove nothing.
@@ -56,6 +56,22 @@ pub(crate) struct Node {
 }
 
 impl Cluster {
+    /// So many keys with values of so many bytes, in all buckets alike.
+    pub(crate) fn fill(&self, keys: usize, size: usize) {
+        const TOGETHER: usize = 50;
+        let mut client = Client::connect(&self.node(1).any()).expect("it runs");
+        let value = "v".repeat(size);
+        for batch in 0..keys / TOGETHER {
+            for key in 0..TOGETHER {
+                let name = format!("key:{}", batch * TOGETHER + key);
+                client.send(&["SET", &name, &value]).expect("it takes writes");
+            }
+            for _ in 0..TOGETHER {
+                client.receive().expect("it answers");
+            }
+        }
+    }
+
     pub(crate) fn start(name: &str, shape: &Shape) -> Self {
         let mut cluster = Self::empty(name);
         for number in 1..=shape.nodes {
