@@ -72,12 +72,13 @@ pub enum Command {
     ReserveBucket {
         parent: BucketId,
     },
-    /// A split, told after it committed in the parent's log.
+    /// A split, told after it committed in the parent's log, by whoever leads that in `term`.
     Register {
         parent: BucketId,
         child: BucketId,
         slots: SlotSet,
         at: Position,
+        term: Term,
     },
     /// Two buckets are on their way to be one: from here on they have the same members and the same primary.
     Bind {
@@ -85,11 +86,12 @@ pub enum Command {
         into: BucketId,
         replaces: (Term, Term),
     },
-    /// They are one, told after the Absorb committed in the log of the one that is left.
+    /// They are one, told after the Absorb committed in the log of the one that is left, by whoever leads that in `term`.
     Merge {
         absorbed: BucketId,
         into: BucketId,
         at: Position,
+        term: Term,
     },
     /// The parts of nodes that departed pass to others, bucket by bucket. A bucket that has moved on is skipped, so this may be
     /// asked by several at once, and again.
@@ -127,10 +129,11 @@ pub enum Command {
     ApplyOperation {
         id: OperationId,
     },
-    /// What is in mind with a node.
+    /// What is in mind with a node. What a step says only while its operation is at that step: it may be taken back any moment.
     Mark {
         node: NodeId,
         intent: Intent,
+        of: Option<(OperationId, u32)>,
     },
     /// How many members each bucket of the keyspace should have.
     SetReplicas {
@@ -209,9 +212,11 @@ impl Blueprint {
             Command::Erased { bucket, holder } => self.erased(*bucket, *holder),
             Command::Succeed { bucket, replaces, change } => self.succeed::<C>(*bucket, *replaces, change),
             Command::ReserveBucket { parent } => self.reserve_bucket(*parent),
-            Command::Register { parent, child, slots, at } => self.register::<C>(*parent, *child, slots, *at),
+            Command::Register { parent, child, slots, at, term } => {
+                self.register::<C>(*parent, *child, slots, *at, *term)
+            }
             Command::Bind { absorbed, into, replaces } => self.bind::<C>(*absorbed, *into, *replaces),
-            Command::Merge { absorbed, into, at } => self.merge(*absorbed, *into, *at),
+            Command::Merge { absorbed, into, at, term } => self.merge(*absorbed, *into, *at, *term),
             Command::Relieve { parts } => self.relieve::<C>(parts),
             Command::StartOperation { id, by, steps } => {
                 require_somebody(by).and_then(|()| self.start_operation(*id, by, steps, OperationState::Running))
@@ -226,7 +231,7 @@ impl Blueprint {
             Command::PauseOperation { id } => self.pause_operation(*id),
             Command::ResumeOperation { id } => self.resume_operation(*id),
             Command::CancelOperation { id, why } => self.cancel_operation(*id, why),
-            Command::Mark { node, intent } => self.mark_node(*node, *intent),
+            Command::Mark { node, intent, of } => self.mark_node(*node, *intent, *of),
             Command::SetReplicas { keyspace, replicas } => self.set_replicas(*keyspace, *replicas),
             Command::ThrottleOperation { id, rate } => self.throttle_operation(*id, *rate),
             Command::Begin { node, life } => self.begin_life(*node, *life),
@@ -426,6 +431,7 @@ impl Blueprint {
         child: BucketId,
         slots: &SlotSet,
         at: Position,
+        told_in: Term,
     ) -> Result<Outcome, Refusal> {
         let birth = Birth::Split { parent, at };
         match self.buckets.get(&child) {
@@ -437,6 +443,7 @@ impl Blueprint {
             None => return Err(Refusal::NotReserved(child)),
         }
         let government = self.require_government(parent)?.clone();
+        government.require_heard(told_in)?;
         if at.term > government.term || !is_entry(at) {
             return Err(Refusal::NoSuchSplit { parent, at, term: government.term });
         }

@@ -14,7 +14,7 @@ use crate::soundness::Flaw;
 const MAGIC: [u8; 8] = *b"GODWITBP";
 const META_MAGIC: [u8; 8] = *b"GODWITMS";
 /// Raised whenever the bytes of one version could be misread by another.
-pub const FORMAT_VERSION: u16 = 4;
+pub const FORMAT_VERSION: u16 = 5;
 const HEADER: usize = MAGIC.len() + 2;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -119,6 +119,15 @@ impl Government {
         self.members().any(|m| m == who)
     }
 
+    /// Of what is committed in its log only the present rule tells. Whoever led before it may not know of a repair, by which entries that
+    /// were committed are gone; and whatever was kept its successor tells as well.
+    pub(crate) fn require_heard(&self, told_in: Term) -> Result<(), Unlawful> {
+        if told_in < self.since {
+            return Err(Unlawful::StaleTerm { proposed: told_in, current: self.term });
+        }
+        Ok(())
+    }
+
     /// The part this node has here, in whatever role.
     pub fn named(&self, node: NodeId) -> Option<Member> {
         self.everyone().find(|m| m.node == node)

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::blueprint::{Blueprint, Keyspace};
 use crate::command::Outcome;
-use crate::{Hitch, KeyspaceId, NodeId, Refusal, Standing, Step};
+use crate::{Hitch, KeyspaceId, NodeId, Operation, OperationId, Refusal, Standing, Step};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Intent {
@@ -30,13 +30,33 @@ impl Blueprint {
         self.intent(node) != Intent::Stays
     }
 
-    pub(crate) fn mark_node(&mut self, id: NodeId, intent: Intent) -> Result<Outcome, Refusal> {
+    pub(crate) fn mark_node(
+        &mut self,
+        id: NodeId,
+        intent: Intent,
+        of: Option<(OperationId, u32)>,
+    ) -> Result<Outcome, Refusal> {
         let node = self.nodes.get_mut(&id).ok_or(Refusal::UnknownNode(id))?;
         if node.intent == intent {
             return Ok(Outcome::Nothing);
         }
+        if let Some((operation, step)) = of {
+            let at_it = |o: &&mut Operation| o.is_under_way() && o.at == step;
+            let operation = self.operations.get_mut(&operation).filter(at_it);
+            match operation.and_then(|o| o.steps.get_mut(step as usize)) {
+                Some(Step::Mark { node: n, intent: i, was }) if (*n, *i) == (id, intent) => *was = Some(node.intent),
+                _ => return Ok(Outcome::Nothing), // said too late
+            }
+        }
         node.intent = intent;
         Ok(Outcome::Changed)
+    }
+
+    /// Unless somebody has changed their mind about it since.
+    pub(crate) fn unmark_node(&mut self, id: NodeId, intent: Intent, was: Intent) {
+        if let Some(node) = self.nodes.get_mut(&id).filter(|node| node.intent == intent) {
+            node.intent = was;
+        }
     }
 
     /// How many copies are wanted from now on. Those that are missing are enlisted, those that are too many let go, by an operation or by
@@ -68,7 +88,7 @@ impl Blueprint {
     pub(crate) fn standing_at_large(&self, step: &Step) -> Option<Standing> {
         let true_if = |is_true| if is_true { Standing::True } else { Standing::Open };
         Some(match *step {
-            Step::Mark { node, intent } => match self.nodes.get(&node) {
+            Step::Mark { node, intent, .. } => match self.nodes.get(&node) {
                 Some(known) => true_if(known.intent == intent),
                 None => Standing::Hitched(Hitch::NodeGone(node)),
             },

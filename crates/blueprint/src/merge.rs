@@ -147,13 +147,21 @@ impl Blueprint {
     }
 
     /// The Absorb is committed: ownership has moved, and the blueprint is told. So this refuses only what cannot be true.
-    pub(crate) fn merge(&mut self, absorbed: BucketId, into: BucketId, at: Position) -> Result<Outcome, Refusal> {
+    pub(crate) fn merge(
+        &mut self,
+        absorbed: BucketId,
+        into: BucketId,
+        at: Position,
+        told_in: Term,
+    ) -> Result<Outcome, Refusal> {
         let merged = Bond::Merged { into, at };
         if self.is_retired(absorbed) || self.buckets.get(&absorbed).is_some_and(|b| b.bond == Some(merged)) {
             return Ok(Outcome::Nothing);
         }
         let fading = self.require_government(absorbed)?.clone();
-        let term = self.require_government(into)?.term;
+        let taker = self.require_government(into)?;
+        taker.require_heard(told_in)?;
+        let term = taker.term;
         let bound = matches!(self.buckets[&absorbed].bond, Some(Bond::Fades { into: by, .. }) if by == into);
         if !bound || at.term > term || !is_entry(at) {
             return Err(Refusal::NotMerging { absorbed, into, at });

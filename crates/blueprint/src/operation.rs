@@ -57,8 +57,8 @@ pub enum Step {
     Split { bucket: BucketId, child: BucketId, slots: SlotSet },
     /// The bucket is no more: the other one has absorbed it. To be bound is its commit point; from then on nobody can keep them from it.
     Merge { bucket: BucketId, into: BucketId },
-    /// This is in mind with the node.
-    Mark { node: NodeId, intent: Intent },
+    /// This is in mind with the node. Should the operation not come to its end, it is again what it was when the operation changed it.
+    Mark { node: NodeId, intent: Intent, was: Option<Intent> },
     /// Each bucket of the keyspace should have so many members.
     SetReplicas { keyspace: KeyspaceId, replicas: u8 },
     /// Below this many members the bucket takes no writes (R8).
@@ -160,6 +160,16 @@ impl Operation {
             .collect()
     }
 
+    /// Whom it marked, as what, and what was in mind with them before.
+    fn marked(&self) -> Vec<(NodeId, Intent, Intent)> {
+        let begun = self.steps.iter().take(self.at as usize + 1);
+        let marked = |step: &Step| match *step {
+            Step::Mark { node, intent, was } => Some((node, intent, was?)),
+            _ => None,
+        };
+        begun.filter_map(marked).collect()
+    }
+
     /// Who was seated in this bucket by the steps that came true.
     pub fn seated(&self, bucket: BucketId) -> impl Iterator<Item = NodeId> + '_ {
         self.steps[..self.at as usize].iter().filter_map(move |step| match step {
@@ -170,6 +180,14 @@ impl Operation {
 }
 
 impl Step {
+    /// Without what it remembers from when it was carried out.
+    fn as_planned(&self) -> Self {
+        match self {
+            Self::Mark { node, intent, .. } => Self::Mark { node: *node, intent: *intent, was: None },
+            other => other.clone(),
+        }
+    }
+
     /// None if it is about a node, or about a whole keyspace.
     pub fn bucket(&self) -> Option<BucketId> {
         match self {
@@ -323,7 +341,8 @@ impl Blueprint {
     ) -> Result<Outcome, Refusal> {
         if let Some(known) = self.operations.get(&id) {
             let is_begun = known.state != OperationState::Planned || state == OperationState::Planned;
-            let same = known.started_by == by && known.steps == steps && is_begun;
+            let same_steps = known.steps.iter().map(Step::as_planned).eq(steps.iter().map(Step::as_planned));
+            let same = known.started_by == by && same_steps && is_begun;
             return if same { Ok(Outcome::Nothing) } else { Err(Refusal::OperationTaken(id)) };
         }
         if id != self.next_operation {
@@ -514,7 +533,7 @@ impl Blueprint {
         if !is_words(why) {
             return Err(Refusal::BadWords);
         }
-        // What is true by now is past its commit point, whether anybody said so or not: it stays.
+        // Where a copy is and who leads is past its commit point if it is true by now, whether anybody said so or not: it stays.
         self.end_operation(id, OperationState::Cancelled { why: why.into() });
         self.forget_operations();
         Ok(Outcome::Changed)
@@ -523,7 +542,8 @@ impl Blueprint {
     /// Ends it before its last step, and takes back what it began and did not finish: a candidate that it enlisted and did not see
     /// seated is named no longer (whichever of this and a seat under way is accepted first settles it, R6). Not only in its present
     /// step: to fill several at once, they are enlisted one after the other before the first of them is waited for. A bucket that lacks
-    /// members keeps it.
+    /// members keeps it. Whom it marked is what it was. (Otherwise: 1. n4 is to replace n3, and half of n3's copies have moved; 2. n4 dies
+    /// for good; 3. those need another place, and the only node that is free is n3, which is given nothing because it leaves.)
     fn end_operation(&mut self, id: OperationId, state: OperationState) {
         let operation = self.operations.get_mut(&id).expect("it is known");
         let had_begun = operation.is_under_way();
@@ -531,7 +551,7 @@ impl Blueprint {
         if !had_begun {
             return;
         }
-        let enlisted = operation.enlisted();
+        let (enlisted, marked) = (operation.enlisted(), operation.marked());
         // Ids for splits that nobody was told to make are given up. The present step's child stays reserved: its Split may be in
         // the parent's log already, and will then be registered whatever became of the operation.
         let later: Vec<BucketId> =
@@ -539,6 +559,9 @@ impl Blueprint {
         self.reserved.retain(|id, _| !later.contains(id));
         for (bucket, node) in enlisted {
             self.drop_candidate(bucket, node);
+        }
+        for (node, intent, was) in marked {
+            self.unmark_node(node, intent, was);
         }
     }
 
@@ -554,10 +577,10 @@ impl Blueprint {
     }
 
     /// Something was done at once, and everyone should be able to read that it was.
-    pub(crate) fn note(&mut self, by: &str, step: Step) {
+    pub(crate) fn note(&mut self, by: &str, steps: Vec<Step>) {
         let id = self.next_operation;
-        let (steps, state) = (Vec::from([step]), OperationState::Done);
-        self.operations.insert(id, Operation { id, started_by: by.into(), steps, at: 1, state, throttle: None });
+        let (at, state) = (steps.len() as u32, OperationState::Done);
+        self.operations.insert(id, Operation { id, started_by: by.into(), steps, at, state, throttle: None });
         self.next_operation = id.next();
         self.forget_operations();
     }

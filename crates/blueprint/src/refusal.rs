@@ -186,6 +186,13 @@ pub enum Refusal {
          what it waits for ('godwit why {bucket}'). If its data is gone for good, end its process and wait until it has departed"
     )]
     MemberPresent { bucket: BucketId, node: NodeId },
+    #[error(
+        "{bucket} is being merged with {other}, and both are repaired at once: from copies of both on one node, or empty. Read the \
+         blueprint again, and look for both"
+    )]
+    RepairsBoth { bucket: BucketId, other: BucketId },
+    #[error("{0} is not being merged: no copy of another bucket has to do with its repair. Read the blueprint again")]
+    RepairsOne(BucketId),
 
     // What the cluster does by itself
     #[error("the cluster does not rebalance by itself: somebody has to ask for that ('godwit auto-rebalance on')")]

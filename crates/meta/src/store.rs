@@ -22,7 +22,7 @@ pub(crate) const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("lo
 pub(crate) const RECORDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("records");
 
 /// Raised whenever what one release wrote could be misread by another: entries, records, their names. (Snapshots say theirs themselves.)
-const FORMAT: u16 = 4;
+const FORMAT: u16 = 5;
 /// Of files that do not say theirs.
 const FIRST_FORMAT: u16 = 1;
 

@@ -19,7 +19,7 @@ use crate::beat::Heard;
 use crate::raft::{LogId, Types};
 
 /// Raised whenever the bytes of one version could be misread by another.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Envelope {

@@ -52,6 +52,7 @@ pub(crate) fn aside(durable: &phaser::Durable) -> BucketRow {
         applied: durable.commit,
         last,
         missing: durable.owned.difference(&useful).len(),
+        amiss: 0,
         bytes: durable.tables.values().map(|table| table.len() as u64).sum(),
     }
 }

@@ -396,7 +396,8 @@ impl<C: Conduct> Lane<C> {
             Out::SeekFrozen { bucket: other, at } => later.push(FollowUp::Meet { bucket, other, at }),
             Out::Absorb { from, slots, ahead } => self.take_over(bucket, from, &slots, ahead, later),
             Out::Merge { absorbed, at } => {
-                out.push(Output::Propose(Proposal::Merge { absorbed, into: bucket, at }));
+                let Some((term, _)) = replica.phaser.leads() else { return };
+                out.push(Output::Propose(Proposal::Merge { absorbed, into: bucket, at, term }));
             }
             Out::Discard { slots } => replica.tables.discard(&slots),
             Out::Install { image } => replica.tables.install(&image),
@@ -416,7 +417,8 @@ impl<C: Conduct> Lane<C> {
                 out.push(Output::Propose(Proposal::Succeed { bucket, replaces: term, change }));
             }
             Out::Register { child, slots, at } => {
-                out.push(Output::Propose(Proposal::Register { parent: bucket, child, slots, at }));
+                let Some((term, _)) = replica.phaser.leads() else { return };
+                out.push(Output::Propose(Proposal::Register { parent: bucket, child, slots, at, term }));
             }
             Out::Ask { nonce } => {
                 let id = self.ask(Asked::Phaser { bucket, nonce });

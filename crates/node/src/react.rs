@@ -188,7 +188,8 @@ impl<C: Conduct> Lane<C> {
 
     /// What this lane would say about its replicas, were it asked now.
     pub(crate) fn rows(&self) -> BTreeMap<BucketId, BucketRow> {
-        let held = self.replicas.iter().map(|(b, r)| (*b, BucketRow::from(&facts::holding(r))));
+        let row = |b, r| BucketRow { amiss: self.amiss(b, r), ..BucketRow::from(&facts::holding(r)) };
+        let held = self.replicas.iter().map(|(b, r)| (*b, row(*b, r)));
         held.chain(self.aside.iter().map(|(b, d)| (*b, facts::aside(d)))).collect()
     }
 

@@ -154,9 +154,11 @@ impl Durable {
         }
         self.commit = self.commit.max(base.index);
         self.promised = self.promised.max(base.term);
-        let gone = self.owned.difference(owned);
+        // What came in an image since is newer than any split before the base, and may be what an Absorb after it brings (seed 3958).
+        let newer = self.as_of.where_value(|as_of| *as_of > base.index);
+        let gone = self.owned.difference(owned).difference(&newer);
         self.owned = owned.clone();
         self.as_of.remove(&gone);
-        self.tables.retain(|slot, _| owned.contains(*slot));
+        self.tables.retain(|slot, _| owned.contains(*slot) || newer.contains(*slot));
     }
 }

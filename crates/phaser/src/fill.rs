@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use blueprint::{Breach, Conduct, Index, Instant, Member, NodeId, SlotSet};
 
 use crate::io::{Outbox, Output, View};
+use crate::log::Log;
 use crate::message::Message;
 use crate::phaser::{Phaser, Role};
 
@@ -16,7 +17,8 @@ const IMAGES_PER_SECOND: u64 = 8;
 
 impl<C: Conduct> Phaser<C> {
     pub(crate) fn on_fill_tick(&mut self, now: Instant, out: &mut Outbox) {
-        let commit = self.new_beginning();
+        let newest = self.new_beginning();
+        let begins = |log: &Log, owned: &SlotSet, base: Index| owned.difference(&log.absorbed_after(base));
         let Role::Leading(leader) = &mut self.role else { return };
         let patience = self.config.retry * FILL_PATIENCE;
         for peer in &mut leader.peers {
@@ -24,12 +26,14 @@ impl<C: Conduct> Phaser<C> {
                 peer.fill.in_flight.clear();
             }
             if let Some(base) = peer.begin {
-                // Cut off meanwhile: it begins at a newer one. (To probe again would find the same, and be too late again.)
-                let base = if self.log.position(base.index) == Some(base) { base } else { commit };
+                // Cut off meanwhile: it begins at a newer one. (To probe again would find the same, and be too late again.) So it does if
+                // nothing of that time is left here.
+                let is_held = self.log.holds(base) && !begins(&self.log, &self.owned, base.index).is_empty();
+                let base = if is_held { base } else { newest };
                 peer.begin = Some(base);
                 peer.next = base.index.next();
                 let clock = self.log.clock_at(base.index);
-                let (owned, refuted) = (self.owned.clone(), peer.refuted);
+                let (owned, refuted) = (begins(&self.log, &self.owned, base.index), peer.refuted);
                 out.send(self.me, peer.member, Message::Begin { term: leader.term, base, refuted, clock, owned });
             }
         }

@@ -50,6 +50,14 @@ impl Payload {
 }
 
 impl Entry {
+    /// Of which bucket, as of which Freeze, with which slots.
+    pub(crate) fn absorb(&self) -> Option<(BucketId, Position, &SlotSet)> {
+        match &self.payload {
+            Payload::Absorb { from, freeze, slots, .. } => Some((*from, *freeze, slots)),
+            Payload::Reign | Payload::Command { .. } | Payload::Split { .. } | Payload::Freeze { .. } => None,
+        }
+    }
+
     /// Leaves what says where the log stands, and takes what only execution reads.
     pub(crate) fn strip_stamps(&mut self) {
         (self.clock, self.seed) = (0, 0);
@@ -134,6 +142,13 @@ impl Log {
 
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Entry> {
         self.entries.iter()
+    }
+
+    /// What Absorbs after `base` bring: whoever begins there meets them in the log, and has the slots from then on. (Otherwise a member that
+    /// took them over from its own copy and restarts says that it misses them, until it has applied the Absorb again: seed 4954.)
+    pub(crate) fn absorbed_after(&self, base: Index) -> SlotSet {
+        let absorbed = self.entries.iter().filter(|e| e.at.index > base).filter_map(Entry::absorb);
+        absorbed.fold(SlotSet::empty(), |all, (.., slots)| all.union(slots))
     }
 
     pub fn push(&mut self, entry: Entry) {

@@ -227,10 +227,31 @@ impl<C: Conduct> Phaser<C> {
 
     /// The Absorbs in this log that are committed.
     pub fn absorbs(&self) -> impl Iterator<Item = (BucketId, Position)> {
-        self.log.iter().filter(|e| e.at.index <= self.commit).filter_map(|e| match e.payload {
-            Payload::Absorb { from, .. } => Some((from, e.at)),
-            Payload::Reign | Payload::Command { .. } | Payload::Split { .. } | Payload::Freeze { .. } => None,
-        })
+        let committed = self.log.iter().filter(|e| e.at.index <= self.commit);
+        committed.filter_map(|e| e.absorb().map(|(from, ..)| (from, e.at)))
+    }
+
+    /// The Freeze that the Absorb of that bucket in this log names. As long as the two are bound it is not cut off.
+    pub fn end_of(&self, bucket: BucketId) -> Option<Position> {
+        let applied = self.joined.iter().filter_map(|joined| self.log.get(joined.at.index).and_then(Entry::absorb));
+        applied.chain(self.awaited()).find(|(from, ..)| *from == bucket).map(|(_, freeze, _)| freeze)
+    }
+
+    /// The Absorbs that are still to be applied, committed or not: of which bucket, as of which Freeze, with which slots.
+    pub fn awaited(&self) -> impl Iterator<Item = (BucketId, Position, &SlotSet)> {
+        self.log.iter().rev().take_while(|e| e.at.index > self.applied).filter_map(Entry::absorb)
+    }
+
+    /// The slots that it has, or will have by its log; and those of splits that the blueprint is yet to hear of.
+    pub fn claims(&self) -> SlotSet {
+        let awaited = self.awaited().map(|(.., slots)| slots);
+        let untold = self.splits.iter().filter(|split| !split.registered).map(|split| &split.slots);
+        awaited.chain(untold).fold(self.owned.clone(), |all, slots| all.union(slots))
+    }
+
+    /// Slots of which the tables are newer than the log: it goes on to where they stand, or they are void.
+    pub fn ahead_of_log(&self) -> SlotSet {
+        self.as_of.where_value(|as_of| *as_of > self.log.last().index)
     }
 
     /// An Absorb that waits for its frozen replica.

@@ -26,7 +26,7 @@ impl<C: Conduct> Phaser<C> {
     }
 
     /// The slots that will be left once everything in the log is applied.
-    pub(crate) fn owned_at_end(&self) -> SlotSet {
+    pub fn owned_at_end(&self) -> SlotSet {
         let mut owned = self.owned.clone();
         if self.log.last().index > self.applied {
             for entry in self.log.from(self.applied.next(), usize::MAX >> 1) {

@@ -146,3 +146,27 @@ fn what_became_void_while_it_was_stored_is_released() {
     candidate.sync();
     assert!(!candidate.phaser.is_whole() && !candidate.after_a_crash().is_whole());
 }
+
+/// 1. A slot is split off at #1, and absorbed again at #3. 2. An image brings it as of #4. 3. The log is cut at #2, where it is another
+///    bucket's. What the image brought stays; what was there before the split does not.
+#[test]
+fn a_cut_keeps_what_came_in_an_image_since() {
+    let mut candidate = Candidate::new();
+    let (slot, base) = (SlotSet::range(Slot(0), Slot(0)), Position::new(1, 2));
+    let image = |as_of, tables: &'static [u8]| Image {
+        as_of: Index(as_of),
+        covered: slot.clone(),
+        replaced: slot.clone(),
+        tables: vec![(Slot(0), Bytes::from_static(tables))],
+    };
+    let cut = Record::Cut { base, clock: 0, owned: slots().difference(&slot) };
+    let durable = &mut candidate.durable;
+    durable.absorb(&Record::Take(image(0, b"before")));
+    let mut early = durable.clone();
+    early.absorb(&cut);
+    assert!(early.tables.is_empty() && early.as_of.keys().is_empty());
+    durable.absorb(&Record::Take(image(4, b"after")));
+    durable.absorb(&cut);
+    assert_eq!(durable.tables.get(&Slot(0)), Some(&Bytes::from_static(b"after")));
+    assert_eq!(durable.as_of.keys(), slot);
+}

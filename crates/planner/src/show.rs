@@ -73,9 +73,9 @@ impl Row {
             Step::AwaitRestart { node, .. } => ("await restart", node.to_string()),
             Step::Repair { from, .. } => ("repair", from.map_or_else(|| "empty".into(), |node| format!("from {node}"))),
             Step::Split { child, slots, .. } => ("split off", format!("{child} with {}", Brief(slots))),
-            Step::Mark { node, intent: Intent::Stays } => ("mark as staying", node.to_string()),
-            Step::Mark { node, intent: Intent::Drains } => ("mark as draining", node.to_string()),
-            Step::Mark { node, intent: Intent::Goes } => ("mark as leaving", node.to_string()),
+            Step::Mark { node, intent: Intent::Stays, .. } => ("mark as staying", node.to_string()),
+            Step::Mark { node, intent: Intent::Drains, .. } => ("mark as draining", node.to_string()),
+            Step::Mark { node, intent: Intent::Goes, .. } => ("mark as leaving", node.to_string()),
             Step::SetReplicas { keyspace, replicas } => {
                 ("want", format!("{} of {keyspace}", count(usize::from(*replicas), "copy", "copies")))
             }

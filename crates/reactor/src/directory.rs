@@ -48,6 +48,9 @@ pub struct BucketRow {
     pub applied: Index,
     pub last: Position,
     pub missing: u32,
+    /// Slots that keep it from ever leading the bucket: it lacks them and nothing on the node will bring them, or they are another bucket's.
+    /// Only a repair asks: nothing is amiss with a member.
+    pub amiss: u32,
     /// About what its tables take.
     pub bytes: u64,
 }
@@ -121,6 +124,7 @@ impl From<&Holding> for BucketRow {
             applied: holding.applied,
             last: holding.last,
             missing: holding.missing,
+            amiss: 0, // which takes more than one replica to know
             bytes: holding.bytes,
         }
     }

@@ -45,8 +45,8 @@ pub(crate) fn proposal(command: &Command) -> String {
         }
         Command::AdvanceOperation { id, from_step } => format!("step {} of {id} as done with", from_step + 1),
         Command::Bind { absorbed, into, .. } => format!("{absorbed} and {into} as bound"),
-        Command::Merge { absorbed, into, at } => format!("{absorbed}, absorbed by {into} at {at}"),
-        Command::Mark { node, intent } => format!("{node} {}", self::intent(*intent)),
+        Command::Merge { absorbed, into, at, .. } => format!("{absorbed}, absorbed by {into} at {at}"),
+        Command::Mark { node, intent, .. } => format!("{node} {}", self::intent(*intent)),
         Command::SetReplicas { keyspace, replicas } => {
             format!("{} of everything in {keyspace}", count((*replicas).into(), "copy", "copies"))
         }

@@ -61,6 +61,14 @@ fn answer(state: &MetaState, (_, x, y, z): Dice) -> Answer {
     answer
 }
 
+/// Does an operation wait there for a word of this primary?
+fn is_dismissed_from(state: &MetaState, bucket: BucketId, primary: NodeId) -> bool {
+    let dismisses =
+        |o: &blueprint::Operation| matches!(o.step(), Some(Step::Dismiss { bucket: b, .. }) if *b == bucket);
+    let leads = state.blueprint.government(bucket).is_some_and(|g| g.primary.node == primary);
+    leads && state.blueprint.operations.values().any(dismisses)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
@@ -80,6 +88,7 @@ proptest! {
         let mut now = Instant::ZERO;
         let mut machine: Coordinator = Coordinator::recover(Config::of(CoordinatorId(1)), dice[0].1, now);
         let (mut round, mut probed, mut readings) = (0, BTreeSet::new(), 0);
+        let (mut asked, period) = (BTreeMap::new(), Config::of(CoordinatorId(1)).period);
         let (mut past, mut looked, calm) = (Vec::new(), None::<Instant>, Leisure::default().calm);
         for roll in dice {
             let (kind, x, y, z) = roll;
@@ -114,12 +123,20 @@ proptest! {
             }
             for output in out.take() {
                 match output {
-                    Output::Probe { node, round: number, .. } => {
+                    Output::Probe { node, round: number, about } => {
                         if number > round {
                             round = number;
                             probed.clear();
                         }
-                        prop_assert!(probed.insert(node), "one probe per node and round");
+                        // Whoever is to be dismissed waits for the primary's word, and that is asked for at once.
+                        let awaited = |bucket: &BucketId| past.iter().any(|s| is_dismissed_from(s, *bucket, node));
+                        let extra = about.first().filter(|b| about.len() == 1 && awaited(b) && probed.contains(&node));
+                        if let Some(bucket) = extra {
+                            let before = asked.insert((node, *bucket, round), now);
+                            prop_assert!(before.is_none_or(|at| now.since(at) >= period), "once in a round, or in a period");
+                        } else {
+                            prop_assert!(probed.insert(node), "one probe per node and round");
+                        }
                     }
                     Output::ReadMeta => {
                         readings += 1;

@@ -383,7 +383,8 @@ impl<C: Conduct> World<C> {
             }
             Order::Split { child, slots, .. } => {
                 let at = Position { term: government.term, index: Index(7) };
-                let command = MetaCommand::Change(Command::Register { parent: bucket, child, slots, at });
+                let command =
+                    MetaCommand::Change(Command::Register { parent: bucket, child, slots, at, term: government.term });
                 self.send(|| Event::Propose { from: None, command: command.clone() });
             }
         }

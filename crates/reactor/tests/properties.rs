@@ -95,6 +95,7 @@ fn random_command(blueprint: &blueprint::Blueprint, dice: &mut Dice) -> Command 
         let (kind, durability, name) = (Kind::Store, Durability::Disk, format!("k{}", blueprint.next_keyspace.0));
         return Command::CreateKeyspace { name, kind, replicas, min_in_sync: None, durability, placement };
     };
+    let term = |id: BucketId| blueprint.government(id).map_or(Term(1), |g| g.term);
     match dice.roll(24) {
         0 | 1 => return Command::Depart { node },
         2 => return Command::Return { node },
@@ -103,11 +104,10 @@ fn random_command(blueprint: &blueprint::Blueprint, dice: &mut Dice) -> Command 
             let reserved = blueprint.reserved.iter().next().map(|(child, parent)| (*child, *parent));
             let (child, parent) = reserved.unwrap_or((BucketId(99), bucket));
             let slots = blueprint.buckets.get(&parent).map(|b| b.slots.split_half().1).unwrap_or_default();
-            return Command::Register { parent, child, slots, at: Position::new(1, 5) };
+            return Command::Register { parent, child, slots, at: Position::new(1, 5), term: term(parent) };
         }
         7..=9 => {
             let alike = |other: &BucketId| *other != bucket && blueprint.unlike(bucket, *other).is_none();
-            let term = |id: BucketId| blueprint.government(id).map_or(Term(1), |g| g.term);
             let mates: Vec<BucketId> = buckets.iter().copied().filter(alike).collect();
             if let Some(into) = dice.pick(&mates) {
                 return Command::Bind { absorbed: bucket, into, replaces: (term(bucket), term(into)) };
@@ -115,7 +115,7 @@ fn random_command(blueprint: &blueprint::Blueprint, dice: &mut Dice) -> Command 
         }
         10 => {
             if let Some(Bond::Fades { into, .. }) = blueprint.buckets[&bucket].bond {
-                return Command::Merge { absorbed: bucket, into, at: Position::new(1, 5) };
+                return Command::Merge { absorbed: bucket, into, at: Position::new(1, 5), term: term(into) };
             }
         }
         6 if dice.one_in(4) => return Command::RemoveKeyspace { keyspace: blueprint.buckets[&bucket].keyspace },
@@ -329,7 +329,8 @@ fn coordinate(world: &mut World) {
         Some(Bond::Absorbs { .. } | Bond::Merged { .. }) | None => None,
     });
     for (absorbed, into) in bonds.collect::<Vec<_>>() {
-        world.propose(&Command::Merge { absorbed, into, at: Position::new(1, 5) });
+        let term = world.blueprint.buckets[&into].term();
+        world.propose(&Command::Merge { absorbed, into, at: Position::new(1, 5), term });
     }
     let buckets: Vec<(BucketId, Government)> =
         world.blueprint.buckets.values().filter_map(|b| Some((b.id, b.government()?.clone()))).collect();

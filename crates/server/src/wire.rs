@@ -16,7 +16,7 @@ use node::PeerMessage;
 use serde::{Deserialize, Serialize};
 
 /// Raised whenever nodes of the version before would misunderstand us.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 pub(crate) const MAGIC: &[u8; 8] = b"GODWIT1\n";
 

@@ -109,13 +109,17 @@ impl<C: Conduct> World<C> {
                 self.propose(Proposal::Succeed { bucket, replaces: government.term, change });
             }
         }
-        for id in self.hopeless_operations() {
-            self.propose(Proposal::CancelOperation { id, why: "it waits for a copy that there is no room for".into() });
-        }
         self.put_plans_away();
         let marked = self.meta.blueprint.nodes.values().filter(|n| n.intent != Intent::Stays).map(|n| n.id);
-        for node in marked.collect::<Vec<_>>() {
-            self.propose(Proposal::Mark { node, intent: Intent::Stays });
+        let marked: Vec<NodeId> = marked.collect();
+        let is_whole =
+            marked.is_empty() && self.meta.blueprint.nodes.values().all(|n| self.meta.blueprint.is_present(n.id));
+        for node in marked {
+            self.propose(Proposal::Mark { node, intent: Intent::Stays, of: None });
+        }
+        // What waits only until somebody is back, or may be given copies again, does not need help.
+        for id in self.hopeless_operations().into_iter().filter(|_| is_whole) {
+            self.propose(Proposal::CancelOperation { id, why: "it waits for a copy that there is no room for".into() });
         }
         let paused = |o: &&Operation| o.state == OperationState::Paused;
         for id in self.meta.blueprint.operations.values().filter(paused).map(|o| o.id).collect::<Vec<_>>() {
@@ -128,24 +132,24 @@ impl<C: Conduct> World<C> {
     }
 
     fn spare_node(&mut self, government: &Government) -> Option<NodeId> {
-        let named =
-            |id: NodeId| government.members().chain(government.candidates.iter().copied()).any(|m| m.node == id);
         let present = |id: NodeId| self.meta.blueprint.is_present(id);
-        let free = self.hosts.iter().filter(|h| h.responds(self.time) && present(h.id) && !named(h.id));
+        let free = self.hosts.iter().filter(|h| h.responds(self.time) && present(h.id) && !has_part(government, h.id));
         let free: Vec<NodeId> = free.map(|h| h.id).collect();
         self.conductor.rng.pick(&free).copied()
     }
 
-    /// Those that wait, and say so, until another member is seated, where every node is one already.
+    /// Those that wait, and say so, until another member is seated, where nobody is about to be and no node is free: each has a part
+    /// already, is not present, or is not to be given any (seeds 398 and 4784).
     fn hopeless_operations(&self) -> Vec<OperationId> {
         let blueprint = &self.meta.blueprint;
         let hopeless = |o: &&Operation| {
-            let Some(Step::Dismiss { bucket, .. }) = o.steps.get(o.at as usize).filter(|_| !o.is_over()) else {
+            let Some(Step::Dismiss { bucket, node }) = o.steps.get(o.at as usize).filter(|_| !o.is_over()) else {
                 return false;
             };
             let Some(government) = blueprint.government(*bucket) else { return false };
-            let everywhere = government.size() == self.hosts.len();
-            government.size() <= blueprint.wanted(*bucket) && everywhere
+            let comes = government.candidates.iter().any(|c| c.node != *node);
+            let is_free = |n: &NodeId| blueprint.is_present(*n) && !blueprint.drains(*n) && !has_part(government, *n);
+            government.size() <= blueprint.wanted(*bucket) && !comes && !blueprint.nodes.keys().any(is_free)
         };
         blueprint.operations.values().filter(hopeless).map(|o| o.id).collect()
     }
@@ -266,8 +270,11 @@ impl<C: Conduct> World<C> {
             let Some(step) = operation.steps.get(operation.at as usize) else { continue };
             let Some(bucket) = step.bucket() else { continue };
             let Some(government) = blueprint.government(bucket) else { continue };
-            let may_wait = self.hopeless_operations().contains(&operation.id);
-            if self.plan.busy && waited > STEP_PATIENCE && !may_wait {
+            if self.hopeless_operations().contains(&operation.id) {
+                self.conductor.steps.insert(operation.id, (operation.at, time));
+                continue;
+            }
+            if self.plan.busy && waited > STEP_PATIENCE {
                 // Nothing goes wrong here, no throttle holds anything back: however busy the bucket is, its moves end.
                 return fail("moves_end", format!("{step:?} has not come true: {government:?}"));
             }
@@ -506,6 +513,11 @@ impl<C: Conduct> World<C> {
         let time = self.time;
         self.conductor.moves.retain(|m| time - m.since < STEP_PATIENCE);
     }
+}
+
+/// As a member or as a candidate.
+fn has_part(government: &Government, node: NodeId) -> bool {
+    government.members().chain(government.candidates.iter().copied()).any(|m| m.node == node)
 }
 
 fn dropped(why: phaser::Dropped) -> &'static str {

@@ -325,12 +325,20 @@ impl<C: Conduct> World<C> {
         for bucket in blueprint.buckets.values() {
             let Some(government) = bucket.government() else { continue };
             let copies = government.members().chain(government.heirs.iter().copied());
-            let held_elsewhere =
-                copies.filter(|m| m.node != me).any(|m| self.holds(m, bucket.id) && self.is_heard(m.node));
+            // Two that are bound have one fate: a copy counts beside one of the other bucket (decision 0024; seed 4308).
+            let other =
+                bucket.bond.and_then(|bond| bond.partner()).and_then(|id| Some((id, blueprint.government(id)?)));
+            let holds_other = |node: NodeId| {
+                other.is_none_or(|(id, government)| government.named(node).is_some_and(|m| self.holds(m, id)))
+            };
+            let held_elsewhere = copies
+                .filter(|m| m.node != me)
+                .any(|m| self.holds(m, bucket.id) && holds_other(m.node) && self.is_heard(m.node));
             let part = government.members().any(|m| m.node == me) || government.heirs.iter().any(|h| h.node == me);
             // Where one copy is wanted, the other is about to be sent away, by a proposal that may be under way already.
             if part && (!held_elsewhere || self.plan.replicas == 1) {
                 vital.push(bucket.id);
+                vital.extend(self.hosts[host].disk.needed_by(bucket.id));
             }
         }
         vital

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use blueprint::{BucketId, Epoch, Instant, Member, NodeId};
 use node::{BatchId, Input, Lost, Node, NodeDurable, NodeRecord, Output, Station};
-use phaser::Record;
+use phaser::{Payload, Record};
 
 use crate::plan::SECOND;
 
@@ -81,6 +81,24 @@ impl Disk {
     /// A replica of which nothing that it once had can be missing (R10).
     pub fn certain(&self, bucket: BucketId) -> Option<&phaser::Durable> {
         self.settled.replicas.get(&bucket).filter(|_| !self.settled.doubtful.contains(&bucket))
+    }
+
+    /// Other replicas on this disk that this one still needs: its log absorbs them, and what they bring is not saved with it yet.
+    pub fn needed_by(&self, bucket: BucketId) -> Vec<BucketId> {
+        let Some(durable) = self.settled.replicas.get(&bucket) else { return Vec::new() };
+        let needed = |entry: &phaser::Entry| match &entry.payload {
+            Payload::Absorb { from, slots, .. } => {
+                let saved = durable.as_of.where_value(|as_of| *as_of >= entry.at.index);
+                (!slots.is_subset(&saved)).then_some(*from)
+            }
+            Payload::Reign | Payload::Command { .. } | Payload::Split { .. } | Payload::Freeze { .. } => None,
+        };
+        durable.log.iter().filter_map(needed).collect()
+    }
+
+    /// One of those was damaged: with it this one has lost something, and will say so (R10; seed 446).
+    pub fn is_robbed(&self, bucket: BucketId) -> bool {
+        self.needed_by(bucket).iter().any(|needed| self.settled.lost.contains_key(needed))
     }
 
     pub fn stop(&mut self) {

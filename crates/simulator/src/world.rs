@@ -226,8 +226,10 @@ impl<C: Conduct> World<C> {
         config.phaser.window_entries = *rng.pick(&[3u64, 40, 1024]).expect("not empty");
         config.phaser.frame_entries = *rng.pick(&[2usize, 16, 512]).expect("not empty");
         config.phaser.image_bytes = *rng.pick(&[1usize, 200, 64 << 10]).expect("not empty");
-        // Slow, but what is written in this world must arrive before its patience ends (seed 2528).
-        let slow = (plan.writes() / 6).max(2_000);
+        // Slow, but what is written in this world must arrive before its patience ends (seed 2528); and of a bucket that absorbed others
+        // each slot is at least a clock (seeds 2423 and 3676).
+        let clocks = u64::from(Slot::COUNT) * 8;
+        let slow = (plan.writes() / 6).max(clocks / 20);
         config.phaser.fill_rate = *rng.pick(&[slow, 100_000, 64 << 20]).expect("not empty");
         if plan.busy {
             // Then it is not the throttle that a candidate waits for.
@@ -974,8 +976,8 @@ impl<C: Conduct> World<C> {
 
     /// Is this very replica safe on its node's disk, all of it?
     pub(crate) fn holds(&self, member: Member, bucket: BucketId) -> bool {
-        let Some(settled) = self.index.get(&member.node).map(|i| &self.hosts[*i].disk.settled) else { return false };
-        settled.replicas.get(&bucket).is_some_and(|d| d.me == member) && !settled.doubtful.contains(&bucket)
+        let Some(disk) = self.index.get(&member.node).map(|i| &self.hosts[*i].disk) else { return false };
+        disk.certain(bucket).is_some_and(|d| d.me == member) && !disk.is_robbed(bucket)
     }
 
     pub fn government(&self, bucket: BucketId) -> Option<&blueprint::Government> {

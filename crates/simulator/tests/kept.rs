@@ -27,6 +27,14 @@ const KEPT: &[(u64, &str)] = &[
         5004,
         "what a merge took over did not count in the size of the bucket, and was subtracted from it later (node, replica.rs)",
     ),
+    (
+        4954,
+        "whoever began before an Absorb was told that it has what that brings, and seemed to miss it (phaser, fill.rs)",
+    ),
+    (
+        3958,
+        "a cut of the log dropped tables from disk that came in an image after it, of slots absorbed later (durable.rs)",
+    ),
     (1703, "two lives of an owner whose clock went back gave out the same numbers (registrar, number.rs)"),
 ];
 

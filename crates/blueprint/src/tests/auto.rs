@@ -97,7 +97,7 @@ fn not_while_anything_else_goes_on() {
         }
         unrest
     };
-    let mark = |node, intent| Command::Mark { node: NodeId(node), intent };
+    let mark = |node, intent| Command::Mark { node: NodeId(node), intent, of: None };
     let depart = |node| Command::Depart { node: NodeId(node) };
     let enlist = Command::Succeed { bucket: B1, replaces: Term(1), change: Change::Enlist { node: NodeId(4) } };
     let more = Command::SetReplicas { keyspace: KeyspaceId(1), replicas: 4 };

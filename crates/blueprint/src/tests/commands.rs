@@ -21,7 +21,7 @@ fn slots(first: u16, last: u16) -> SlotSet {
 
 fn register(parent: u64, child: u64, first: u16, last: u16) -> Command {
     let at = Position::new(1, 7);
-    Command::Register { parent: BucketId(parent), child: BucketId(child), slots: slots(first, last), at }
+    Command::Register { parent: BucketId(parent), child: BucketId(child), slots: slots(first, last), at, term: at.term }
 }
 
 #[test]
@@ -249,7 +249,8 @@ fn splits_that_cannot_be() {
     let strangers = Refusal::NotOfParent { parent: BucketId(1), slots: slots(8000, 9000) };
     assert_eq!(town.refuse(&register(1, 257, 8000, 9000)), strangers);
     for at in [Position::new(2, 7), Position::new(1, 0), Position::new(0, 1), Position::new(1, u64::MAX)] {
-        let command = Command::Register { parent: BucketId(1), child: BucketId(257), slots: slots(0, 9), at };
+        let command =
+            Command::Register { parent: BucketId(1), child: BucketId(257), slots: slots(0, 9), at, term: Term(1) };
         assert_eq!(town.refuse(&command), Refusal::NoSuchSplit { parent: BucketId(1), at, term: Term(1) });
     }
 

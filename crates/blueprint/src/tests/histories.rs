@@ -18,7 +18,7 @@ fn pick<T: Clone>(from: impl IntoIterator<Item = T>, die: u16) -> Option<T> {
 
 fn command(b: &Blueprint, (kind, x, y, z): Dice) -> Command {
     let node = NodeId(u64::from(x % 7) + 1);
-    match kind % 56 {
+    match kind % 66 {
         0..4 => add_node(node.0, &letter(u64::from(y % 6) + 1)),
         4 => Command::Depart { node },
         5 => Command::Return { node },
@@ -32,10 +32,11 @@ fn command(b: &Blueprint, (kind, x, y, z): Dice) -> Command {
         45..48 => bind(b, x, y, z),
         48..50 => merge(b, x, y, z),
         21..30 => operation(b, x, y, z),
-        42 => Command::Mark { node, intent: intent(y) },
+        42 => Command::Mark { node, intent: intent(y), of: mark_of(b, z) },
         43..45 => Command::SetReplicas { keyspace: KeyspaceId(u32::from(x % 5) + 1), replicas: (y % 5) as u8 },
         50 => Command::Begin { node, life: u64::from(y % 40) },
         51 => repair(b, x, y, z),
+        56..66 => lose_bound(b, x, y, z),
         52 => Command::SetAutoRebalance { on: !z.is_multiple_of(8), by: "eve".into() },
         53..56 => rebalance(b, x, y, z),
         _ => succeed(b, x, y, z),
@@ -47,7 +48,7 @@ fn rebalance(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
     match b.unrest().filter(|_| !z.is_multiple_of(5)) {
         Some(Unrest::UnderWay(id)) => return Command::CancelOperation { id, why: "it was in the way".into() },
         Some(Unrest::Departed(node)) => return Command::Return { node },
-        Some(Unrest::Drains(node)) => return Command::Mark { node, intent: Intent::Stays },
+        Some(Unrest::Drains(node)) => return Command::Mark { node, intent: Intent::Stays, of: None },
         Some(Unrest::Members(bucket)) => {
             let keyspace = b.buckets[&bucket].keyspace;
             let replicas = b.government(bucket).map_or(1, Government::size) as u8;
@@ -80,7 +81,17 @@ fn merge(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
     let (absorbed, into) = pick(bound, x).unwrap_or((BucketId(u64::from(x % 20)), BucketId(u64::from(y % 20))));
     let term = b.buckets.get(&into).map_or(Term(1), Bucket::term);
     let at = Position { term: Term(term.0 + u64::from(z.is_multiple_of(13))), index: Index(u64::from(z % 50)) };
-    Command::Merge { absorbed, into, at }
+    Command::Merge { absorbed, into, at, term: stale(term, z) }
+}
+
+/// Now and then somebody tells who led a while ago.
+fn stale(term: Term, z: u16) -> Term {
+    if z.is_multiple_of(5) { Term(term.0.saturating_sub(u64::from(z % 3))) } else { term }
+}
+
+fn mark_of(b: &Blueprint, z: u16) -> Option<(OperationId, u32)> {
+    let operation = pick(b.operations.values(), z / 3).filter(|_| z.is_multiple_of(3))?;
+    Some((operation.id, operation.at.saturating_sub(u32::from(z.is_multiple_of(7)))))
 }
 
 fn intent(y: u16) -> Intent {
@@ -125,7 +136,8 @@ fn register(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
     };
     let child = pick(b.reserved.keys().copied(), y).unwrap_or(BucketId(u64::from(y % 20)));
     let at = Position { term: Term(term.0 + u64::from(z.is_multiple_of(13))), index: Index(u64::from(z)) };
-    Command::Register { parent: parent.map_or(BucketId(1), |p| p.id), child, slots, at }
+    let term = stale(term, z);
+    Command::Register { parent: parent.map_or(BucketId(1), |p| p.id), child, slots, at, term }
 }
 
 /// Whatever can be done for departed nodes; some of it decided a term ago.
@@ -192,7 +204,7 @@ fn start_operation(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
     let replicas = (y % 5) as u8;
     let steps = match z / 16 % 11 {
         10 => alloc::vec![Step::Merge { bucket, into: mate }],
-        6 => alloc::vec![Step::Mark { node, intent: intent(x) }, hand_over],
+        6 => alloc::vec![Step::Mark { node, intent: intent(x), was: None }, hand_over],
         7 => alloc::vec![Step::SetMinimum { bucket, min: replicas }, Step::SetReplicas { keyspace, replicas }, enlist],
         8 => alloc::vec![Step::SetReplicas { keyspace, replicas }, dismiss],
         9 => alloc::vec![Step::RemoveKeyspace { keyspace }, Step::AwaitErased { keyspace }],
@@ -213,16 +225,53 @@ fn repair(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
     let governed = || b.buckets.values().filter_map(|k| Some((k, k.government()?)));
     let is_present = |m: &Member| b.is_present(m.node);
     let lost = governed().filter(|(_, g)| !g.members().any(|m| is_present(&m)));
-    let Some((bucket, g)) = pick(lost, x) else {
-        let members = pick(governed(), x).into_iter().flat_map(|(_, g)| g.members().collect::<Vec<_>>());
-        return Command::Depart { node: members.into_iter().find(is_present).map_or(NodeId(1), |m| m.node) };
-    };
+    match pick(lost, x) {
+        Some((bucket, _)) => repair_this(b, bucket, y, z),
+        None => depart_member(b, pick(governed(), x).map(|(_, g)| g)),
+    }
+}
+
+/// The same of a bucket that is bound, if there is any; or what has to come before.
+fn lose_bound(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
+    let bound = b.buckets.values().filter(|k| k.bond.is_some_and(|bond| bond.partner().is_some()));
+    let Some(bucket) = pick(bound, x) else { return bind(b, x, y, z) };
+    if let Some(busy) = b.operation_on(bucket.id).filter(|_| !z.is_multiple_of(7)) {
+        return Command::CancelOperation { id: busy.id, why: "it is lost".into() };
+    }
+    match bucket.government() {
+        Some(g) if g.members().any(|m| b.is_present(m.node)) && !z.is_multiple_of(11) => depart_member(b, Some(g)),
+        _ => repair_this(b, bucket, y, z),
+    }
+}
+
+fn depart_member(b: &Blueprint, of: Option<&Government>) -> Command {
+    let present = of.and_then(|g| g.members().find(|m| b.is_present(m.node)));
+    Command::Depart { node: present.map_or(NodeId(1), |m| m.node) }
+}
+
+fn repair_this(b: &Blueprint, bucket: &Bucket, y: u16, z: u16) -> Command {
     let present: Vec<NodeId> = b.nodes.keys().copied().filter(|n| b.is_present(*n)).collect();
-    let remedy = match (z / 4 % 3, pick(present.iter().copied(), y)) {
-        (0, Some(node)) => Remedy::Copy(Member { node, incarnation: Incarnation(u64::from(y % 9)) }),
+    let bound = bucket.bond.is_some_and(|bond| bond.partner().is_some());
+    let remedy = match (z / 4 % if bound { 2 } else { 3 }, pick(present.iter().copied(), y)) {
+        (0, Some(node)) => {
+            let copy = |die: u16| Member { node, incarnation: Incarnation(u64::from(die % 9)) };
+            let other = (bound != z.is_multiple_of(13)).then(|| copy(y / 9));
+            Remedy::Copy { copy: copy(y), other }
+        }
         _ => Remedy::Empty(present.into_iter().take(usize::from(b.keyspaces[&bucket.keyspace].replicas)).collect()),
     };
-    Command::Repair { bucket: bucket.id, replaces: g.term, by: "somebody: it is lost".into(), remedy }
+    Command::Repair { bucket: bucket.id, replaces: bucket.term(), by: "somebody: it is lost".into(), remedy }
+}
+
+/// Of two that were bound, neither goes on without the other.
+fn assert_one_fate(before: &Blueprint, after: &Blueprint, command: &Command) {
+    for bucket in before.buckets.values() {
+        let Some(partner) = bucket.bond.and_then(|bond| bond.partner()) else { continue };
+        let bound = after.buckets.get(&bucket.id).and_then(|k| k.bond?.partner()) == Some(partner);
+        let ended = matches!(command, Command::Merge { .. } | Command::RemoveKeyspace { .. });
+        let begun_anew = after.is_retired(bucket.id) && after.is_retired(partner);
+        assert!(bound || ended || begun_anew, "{} goes on without {partner}: {command:?}", bucket.id);
+    }
 }
 
 fn succeed(b: &Blueprint, x: u16, y: u16, z: u16) -> Command {
@@ -283,6 +332,8 @@ proptest! {
             let result = b.apply(&command);
             prop_assert_eq!(&result, &twin.apply(&command), "the same everywhere");
             b.check_invariants();
+            prop_assert_eq!(b.unequal_bond(), None, "what is bound changes together: {:?}", command);
+            assert_one_fate(&before, &b, &command);
             match result {
                 Ok(applied) => {
                     prop_assert_eq!(applied.epoch, b.epoch);
@@ -381,13 +432,18 @@ fn histories_reach_every_corner() {
     let mut runner = TestRunner::deterministic();
     let (mut commands, mut changes) = ([0u32; 27], [0u32; 9]);
     let (mut heirs, mut retired, mut refused) = (0, 0, 0);
+    let mut bound_repairs = [0u32; 2];
     for _ in 0..900 {
         let mut b = history(&[]).pop().unwrap();
         for roll in dice(150).new_tree(&mut runner).unwrap().current() {
             let command = command(&b, roll);
             let before = b.epoch;
+            let repairs_bound = repair_of_bound(&b, &command);
             match b.apply(&command) {
-                Ok(applied) if applied.epoch > before => count(&command, &mut commands, &mut changes),
+                Ok(applied) if applied.epoch > before => {
+                    count(&command, &mut commands, &mut changes);
+                    repairs_bound.into_iter().for_each(|remedy| bound_repairs[remedy] += 1);
+                }
                 Ok(_) => {}
                 Err(_) => refused += 1,
             }
@@ -396,7 +452,15 @@ fn histories_reach_every_corner() {
         }
     }
     assert!(commands.iter().chain(&changes).all(|n| *n >= 20), "{commands:?} {changes:?}");
+    assert!(bound_repairs.iter().all(|n| *n >= 20), "{bound_repairs:?}");
     assert!(heirs > 200 && retired > 200 && refused > 200, "{heirs} {retired} {refused}");
+}
+
+/// 0: from copies; 1: empty.
+fn repair_of_bound(b: &Blueprint, command: &Command) -> Option<usize> {
+    let Command::Repair { bucket, remedy, .. } = command else { return None };
+    b.buckets.get(bucket)?.bond?.partner()?;
+    Some(usize::from(matches!(remedy, Remedy::Empty(_))))
 }
 
 fn count(command: &Command, commands: &mut [u32; 27], changes: &mut [u32; 9]) {

@@ -10,7 +10,12 @@ const B1: BucketId = BucketId(1);
 const O1: OperationId = OperationId(1);
 
 fn mark(node: u64, intent: Intent) -> Command {
-    Command::Mark { node: NodeId(node), intent }
+    Command::Mark { node: NodeId(node), intent, of: None }
+}
+
+/// What a coordinator says that carries the first step of O1 out.
+fn mark_first(node: u64, intent: Intent) -> Command {
+    Command::Mark { node: NodeId(node), intent, of: Some((O1, 0)) }
 }
 
 fn replicas(replicas: u8) -> Command {
@@ -111,7 +116,7 @@ fn steps_about_a_keyspace_or_a_node() {
     let mut town = Town::of(3);
     town.accept(&create("k", 2, &[&[1, 2]]));
     let steps = [
-        Step::Mark { node: NodeId(3), intent: Intent::Goes },
+        Step::Mark { node: NodeId(3), intent: Intent::Goes, was: None },
         Step::SetReplicas { keyspace: K1, replicas: 3 },
         Step::RemoveKeyspace { keyspace: K1 },
         Step::AwaitErased { keyspace: K1 },
@@ -136,7 +141,7 @@ fn what_can_never_come_true() {
     let mut town = Town::of(3);
     town.accept(&create("k", 2, &[&[1, 2]]));
     town.accept(&start(1, &[Step::SetReplicas { keyspace: K1, replicas: 3 }]));
-    town.accept(&start(2, &[Step::Mark { node: NodeId(3), intent: Intent::Goes }]));
+    town.accept(&start(2, &[Step::Mark { node: NodeId(3), intent: Intent::Goes, was: None }]));
     town.accept(&Command::RemoveKeyspace { keyspace: K1 });
     town.accept(&Command::RemoveNode { node: NodeId(3) });
     for (id, why) in [(1, Hitch::KeyspaceGone(K1)), (2, Hitch::NodeGone(NodeId(3)))] {
@@ -157,4 +162,73 @@ fn a_keyspace_that_is_worked_on_is_not_removed_by_another_operation() {
     assert_eq!(town.refuse(&remove), Refusal::BucketBusy { bucket: B1, by: O1 });
     town.accept(&Command::CancelOperation { id: O1, why: "it goes".into() });
     town.accept(&remove);
+}
+
+/// A node that is to go, and somebody who is to take its place.
+fn leaving(was: Intent) -> Town {
+    let mut town = Town::of(3);
+    town.accept(&create("k", 2, &[&[1, 2]]));
+    let (goes, node) = (Step::Mark { node: NodeId(1), intent: Intent::Goes, was: None }, NodeId(3));
+    town.accept(&start(1, &[goes, Step::Enlist { bucket: B1, node }, Step::AwaitSeated { bucket: B1, node }]));
+    // Planned before that, and begun after it.
+    if was != Intent::Stays {
+        town.accept(&mark(1, was));
+    }
+    town.accept(&mark_first(1, Intent::Goes));
+    town
+}
+
+fn cancel() -> Command {
+    Command::CancelOperation { id: O1, why: "another plan".into() }
+}
+
+/// To roll back is to leave nothing half done: what is in mind with a node is what it was before.
+#[test]
+fn an_operation_that_does_not_come_to_its_end_takes_its_marks_back() {
+    for was in [Intent::Stays, Intent::Drains] {
+        for steps in [0, 1] {
+            let mut cancelled = leaving(was);
+            (0..steps).for_each(|_| cancelled.advance(O1));
+            cancelled.accept(&cancel());
+            assert_eq!(cancelled.blueprint.intent(NodeId(1)), was, "cancelled after {steps} steps");
+        }
+        let mut failed = leaving(was);
+        failed.advance(O1);
+        failed.accept(&Command::Depart { node: NodeId(3) });
+        failed.advance(O1);
+        assert_eq!(failed.blueprint.intent(NodeId(1)), was, "failed");
+    }
+    // Somebody has changed their mind since.
+    let mut changed = leaving(Intent::Stays);
+    changed.advance(O1);
+    changed.accept(&mark(1, Intent::Drains));
+    changed.accept(&cancel());
+    assert_eq!(changed.blueprint.intent(NodeId(1)), Intent::Drains);
+    // One that is done leaves them.
+    let mut done = Town::of(3);
+    done.accept(&start(1, &[Step::Mark { node: NodeId(1), intent: Intent::Goes, was: None }]));
+    done.accept(&mark_first(1, Intent::Goes));
+    done.advance(O1);
+    assert_eq!(done.blueprint.intent(NodeId(1)), Intent::Goes);
+}
+
+/// Only what an operation changed is its to take back, and nothing that it says is heard after its end.
+#[test]
+fn a_mark_belongs_to_whoever_set_it() {
+    let mut town = Town::of(3);
+    town.accept(&start(1, &[Step::Mark { node: NodeId(1), intent: Intent::Goes, was: None }]));
+    town.accept(&mark(1, Intent::Goes));
+    town.accept(&cancel());
+    assert_eq!(town.blueprint.intent(NodeId(1)), Intent::Goes, "somebody else had said so");
+
+    let mut again = leaving(Intent::Stays);
+    let same = again.blueprint.operations[&O1].steps.clone();
+    assert!(matches!(same[0], Step::Mark { was: Some(Intent::Stays), .. }));
+    let goes = Step::Mark { node: NodeId(1), intent: Intent::Goes, was: None };
+    again.repeat(&start(1, &[&[goes], &same[1..]].concat()));
+
+    let mut late = leaving(Intent::Stays);
+    late.accept(&cancel());
+    late.repeat(&mark_first(1, Intent::Goes));
+    assert_eq!(late.blueprint.intent(NodeId(1)), Intent::Stays);
 }

@@ -15,7 +15,7 @@ fn split_town() -> Town {
     town.accept(&create("k", 3, &[&[1, 2, 3]]));
     town.accept(&Command::ReserveBucket { parent: PARENT });
     let slots = SlotSet::range(Slot(8192), Slot(16383));
-    town.accept(&Command::Register { parent: PARENT, child: CHILD, slots, at: Position::new(1, 5) });
+    town.accept(&Command::Register { parent: PARENT, child: CHILD, slots, at: Position::new(1, 5), term: Term(1) });
     town
 }
 
@@ -143,8 +143,8 @@ fn one_bucket_is_left() {
     let mut town = bound_town();
     town.accept(&Command::ReserveBucket { parent: CHILD });
     let at = Position::new(2, 9);
-    let merge = Command::Merge { absorbed: CHILD, into: PARENT, at };
-    let early = Command::Merge { absorbed: CHILD, into: PARENT, at: Position::new(9, 9) };
+    let merge = Command::Merge { absorbed: CHILD, into: PARENT, at, term: at.term };
+    let early = Command::Merge { absorbed: CHILD, into: PARENT, at: Position::new(9, 9), term: Term(9) };
     assert!(matches!(town.refuse(&early), Refusal::NotMerging { .. }));
     town.accept(&merge);
     town.repeat(&merge);
@@ -162,7 +162,7 @@ fn one_bucket_is_left() {
     town.repeat(&merge);
     // The split that made it is told once more: it is not made again.
     let slots = SlotSet::range(Slot(8192), Slot(16383));
-    let again = Command::Register { parent: PARENT, child: CHILD, slots, at: Position::new(1, 5) };
+    let again = Command::Register { parent: PARENT, child: CHILD, slots, at: Position::new(1, 5), term: Term(1) };
     assert_eq!(town.refuse(&again), Refusal::BucketRetired(CHILD));
 }
 
@@ -178,7 +178,7 @@ fn a_merge_is_a_step() {
     assert!(matches!(town.refuse(&advance), Refusal::StepOpen { .. }));
     town.accept(&bind(&town));
     assert!(matches!(town.refuse(&advance), Refusal::StepOpen { .. }));
-    town.accept(&Command::Merge { absorbed: CHILD, into: PARENT, at: Position::new(2, 9) });
+    town.accept(&Command::Merge { absorbed: CHILD, into: PARENT, at: Position::new(2, 9), term: Term(2) });
     town.accept(&advance);
     assert_eq!(town.blueprint.operations[&id].state, OperationState::Done);
 }

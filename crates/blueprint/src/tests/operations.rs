@@ -338,7 +338,7 @@ fn splits_and_their_children() {
     assert_eq!(town.blueprint.reserved.len(), 3);
     let at = Position::new(1, 7);
     let slots = SlotSet::range(Slot(0), Slot(99));
-    town.accept(&Command::Register { parent: B1, child, slots, at });
+    town.accept(&Command::Register { parent: B1, child, slots, at, term: at.term });
     town.accept(&advance(1, 0));
     assert_eq!(
         town.refuse(&start(2, vec![Step::Dismiss { bucket: child, node: NodeId(2) }])),

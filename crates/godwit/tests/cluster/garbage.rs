@@ -149,7 +149,7 @@ fn nonsense_at_the_doors_of_others() {
     let node: u64 = status.node.trim_start_matches('n').parse().expect("a number");
     let stranger = node ^ 1;
     for (what, hello, error) in [
-        ("another version", Hello { protocol: 9, cluster, from: stranger, to: node }, "speaks protocol 5"),
+        ("another version", Hello { protocol: 9, cluster, from: stranger, to: node }, "speaks protocol 6"),
         (
             "another cluster",
             Hello { protocol: PROTOCOL, cluster: cluster ^ 1, from: stranger, to: node },
@@ -202,7 +202,7 @@ fn ports_that_are_scanned() {
 
 const MAGIC: &[u8] = b"GODWIT1\n";
 /// What nodes of this version speak.
-pub(crate) const PROTOCOL: u8 = 5;
+pub(crate) const PROTOCOL: u8 = 6;
 pub(crate) const DESK: &[u8] = &[0];
 pub(crate) const LANE: &[u8] = &[1, 0];
 

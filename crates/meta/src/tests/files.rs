@@ -65,11 +65,11 @@ async fn what_another_release_wrote_is_not_called_damaged() {
         assert_eq!(said.len(), 2, "nobody reads it, not even to ask whose it is");
         for said in said {
             assert!(said.contains("was written by another release"), "{said}");
-            assert!(said.contains(&format!("in format {format}; this one reads format 4")), "{said}");
+            assert!(said.contains(&format!("in format {format}; this one reads format 5")), "{said}");
             assert!(said.contains("Start the release that wrote it") && !said.contains("damaged"), "{said}");
         }
     }
-    rewrite(&path, record::FORMAT, Some(&[4, 0]));
+    rewrite(&path, record::FORMAT, Some(&[5, 0]));
     open(&path).await.expect("as it was").shutdown().await;
 }
 

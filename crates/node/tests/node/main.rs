@@ -3,6 +3,7 @@
 mod hops;
 mod keyspaces;
 mod lanes;
+mod repairs;
 mod small;
 mod splits;
 mod words;

@@ -93,7 +93,7 @@ impl Draft<'_> {
     /// The step that says so, unless it is said already.
     fn mark(&self, node: NodeId, intent: Intent, why: &str) -> Vec<(Step, String)> {
         let is_marked = self.blueprint.intent(node) == intent;
-        if is_marked { Vec::new() } else { vec![(Step::Mark { node, intent }, why.into())] }
+        if is_marked { Vec::new() } else { vec![(Step::Mark { node, intent, was: None }, why.into())] }
     }
 
     /// What it has a part in, as far as that can be changed; objects to the rest.

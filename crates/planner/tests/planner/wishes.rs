@@ -138,7 +138,7 @@ fn a_departed_node_that_holds_nothing() {
     let plan = world.fulfil(&Wish::RemoveNode { node: n(4) });
     assert_eq!(
         steps(&plan),
-        [Step::Mark { node: n(4), intent: Intent::Goes }],
+        [Step::Mark { node: n(4), intent: Intent::Goes, was: None }],
         "should it return, it is given nothing"
     );
     let plan = world.plan(&Wish::RemoveNode { node: n(4) }).unwrap();
@@ -278,7 +278,7 @@ fn a_drained_node_takes_part_again() {
     world.fulfil(&Wish::Drain { node: n(2) });
     let before = world.counts();
     let plan = world.fulfil(&Wish::Undrain { node: n(2) });
-    assert_eq!(steps(&plan), [Step::Mark { node: n(2), intent: Intent::Stays }]);
+    assert_eq!(steps(&plan), [Step::Mark { node: n(2), intent: Intent::Stays, was: None }]);
     assert_eq!(world.counts(), before, "by itself nothing comes back");
     world.fulfil(&Wish::Rebalance { keyspace: None });
     assert!(world.counts()[&n(2)].1 > 0);

@@ -172,13 +172,19 @@ impl World {
             Step::Repair { .. } => panic!("nobody plans that"),
             Step::Split { child, slots, .. } => {
                 let at = Position::new(government.term.0, 1);
-                self.accept(&Command::Register { parent: bucket, child: *child, slots: slots.clone(), at });
+                self.accept(&Command::Register {
+                    parent: bucket,
+                    child: *child,
+                    slots: slots.clone(),
+                    at,
+                    term: at.term,
+                });
             }
             Step::Merge { into, .. } => {
                 let terms = (government.term, self.government(*into).term);
                 self.accept(&Command::Bind { absorbed: bucket, into: *into, replaces: terms });
                 let at = Position::new(self.government(*into).term.0, 1);
-                self.accept(&Command::Merge { absorbed: bucket, into: *into, at });
+                self.accept(&Command::Merge { absorbed: bucket, into: *into, at, term: at.term });
                 let Rule::Removed { holders, .. } = self.blueprint.buckets[&bucket].rule.clone() else {
                     panic!("{bucket} is absorbed")
                 };
@@ -195,7 +201,7 @@ impl World {
 
     fn bring_about_at_large(&mut self, step: &Step) {
         let command = match *step {
-            Step::Mark { node, intent } => Command::Mark { node, intent },
+            Step::Mark { node, intent, .. } => Command::Mark { node, intent, of: None },
             Step::SetReplicas { keyspace, replicas } => Command::SetReplicas { keyspace, replicas },
             Step::RemoveKeyspace { keyspace } => Command::RemoveKeyspace { keyspace },
             Step::AwaitErased { keyspace } => {
@@ -219,7 +225,7 @@ impl World {
     }
 
     pub(crate) fn drain(&mut self, node: NodeId) {
-        self.accept(&Command::Mark { node, intent: Intent::Drains });
+        self.accept(&Command::Mark { node, intent: Intent::Drains, of: None });
     }
 
     pub(crate) fn seat(&mut self, bucket: BucketId, node: NodeId) {

@@ -55,7 +55,9 @@ impl<C: Conduct> Coordinator<C> {
         out: &mut Outbox,
     ) -> Until {
         let step = operation.step().expect("an open operation has a step");
-        let Some(bucket) = step.bucket() else { return self.bring_about_at_large(now, blueprint, step, mine, out) };
+        let Some(bucket) = step.bucket() else {
+            return self.bring_about_at_large(now, blueprint, operation, mine, out);
+        };
         let government = blueprint.government(bucket).expect("an open step has a bucket that is governed");
         match self.due(now, operation, step, government) {
             Due::Nothing(until) => until,
@@ -89,12 +91,12 @@ impl<C: Conduct> Coordinator<C> {
         &mut self,
         now: Instant,
         blueprint: &Blueprint,
-        step: &Step,
+        operation: &Operation,
         mine: bool,
         out: &mut Outbox,
     ) -> Until {
-        let command = match *step {
-            Step::Mark { node, intent } => Command::Mark { node, intent },
+        let command = match *operation.step().expect("an open operation has a step") {
+            Step::Mark { node, intent, .. } => Command::Mark { node, intent, of: Some((operation.id, operation.at)) },
             Step::SetReplicas { keyspace, replicas } => Command::SetReplicas { keyspace, replicas },
             Step::RemoveKeyspace { keyspace } => Command::RemoveKeyspace { keyspace },
             Step::AwaitErased { keyspace } => {

@@ -48,7 +48,7 @@ pub(super) fn step(step: &Step) -> String {
         Step::Repair { bucket, from } => format!("repair {bucket} {from:?}"),
         Step::AwaitRestart { bucket, node, life } => format!("restart {bucket} {node} {life}"),
         Step::Split { bucket, child, slots } => format!("split {bucket} {child} {slots}"),
-        Step::Mark { node, intent } => format!("mark {node} {intent:?}"),
+        Step::Mark { node, intent, .. } => format!("mark {node} {intent:?}"),
         Step::SetReplicas { keyspace, replicas } => format!("{replicas} copies of {keyspace}"),
         Step::SetMinimum { bucket, min } => format!("min {bucket} {min}"),
         Step::RemoveKeyspace { keyspace } => format!("remove {keyspace}"),

@@ -70,7 +70,7 @@ impl Town {
             ["end", n, b, at] => drop(self.node(n)?.ends.insert(BucketId(number(b)?), position(at)?)),
             ["lose", n, b] => drop(self.node(n)?.lost.insert(BucketId(number(b)?))),
             ["mark", n, intent] => {
-                self.change(Command::Mark { node: NodeId(number(n)?), intent: intention(intent)? })?;
+                self.change(Command::Mark { node: NodeId(number(n)?), intent: intention(intent)?, of: None })?;
             }
             ["erase", n, b] => {
                 let (node, bucket) = (NodeId(number(n)?), BucketId(number(b)?));
@@ -102,7 +102,8 @@ impl Town {
             ["merged", bucket, into] => {
                 let (absorbed, into) = (BucketId(number(bucket)?), BucketId(number(into)?));
                 let at = Position { term: Term(1), index: Index(20) };
-                self.change(Command::Merge { absorbed, into, at })?;
+                let term = self.meta.blueprint.buckets.get(&into).ok_or("no such bucket")?.term();
+                self.change(Command::Merge { absorbed, into, at, term })?;
             }
             ["obey"] => self.obey()?,
             ["start", id, ..] => {
@@ -198,7 +199,8 @@ impl Town {
             }
             (_, Order::Split { bucket, child, slots }) => {
                 let at = Position { term: Term(1), index: Index(9) };
-                self.change(Command::Register { parent: bucket, child, slots, at })
+                let term = self.meta.blueprint.buckets.get(&bucket).ok_or("no such bucket")?.term();
+                self.change(Command::Register { parent: bucket, child, slots, at, term })
             }
         }
     }
@@ -238,7 +240,7 @@ fn step(text: &str) -> Result<Step, String> {
             let slots = SlotSet::range(Slot(number(first)? as u16), Slot(number(last)? as u16));
             Step::Split { bucket, child: BucketId(number(child)?), slots }
         }
-        ["mark", n, intent] => Step::Mark { node: NodeId(number(n)?), intent: intention(intent)? },
+        ["mark", n, intent] => Step::Mark { node: NodeId(number(n)?), intent: intention(intent)?, was: None },
         ["replicas", k, count] => {
             Step::SetReplicas { keyspace: KeyspaceId(number(k)? as u32), replicas: number(count)? as u8 }
         }

@@ -167,7 +167,7 @@ impl World {
                     "goes" => Intent::Goes,
                     other => return Err(format!("{other}: it stays, drains or goes")),
                 };
-                Command::Mark { node: NodeId(number(node, "n")?), intent }
+                Command::Mark { node: NodeId(number(node, "n")?), intent, of: None }
             }
             ["operate", bucket, node] => {
                 let (bucket, node) = (BucketId(number(bucket, "b")?), NodeId(number(node, "n")?));
@@ -189,7 +189,13 @@ impl World {
                         .expect("reserved"),
                 };
                 let slots = self.blueprint.buckets.get(&parent).ok_or("no such bucket")?.slots.split_half().1;
-                Command::Register { parent, child, slots, at: position(at)? }
+                Command::Register {
+                    parent,
+                    child,
+                    slots,
+                    at: position(at)?,
+                    term: self.blueprint.buckets[&parent].term(),
+                }
             }
             ["bind", absorbed, into] => {
                 let (absorbed, into) = (BucketId(number(absorbed, "b")?), BucketId(number(into, "b")?));
@@ -198,7 +204,8 @@ impl World {
             }
             ["merge", absorbed, into, "at", at] => {
                 let (absorbed, into) = (BucketId(number(absorbed, "b")?), BucketId(number(into, "b")?));
-                Command::Merge { absorbed, into, at: position(at)? }
+                let term = self.blueprint.buckets.get(&into).ok_or("no such bucket")?.term();
+                Command::Merge { absorbed, into, at: position(at)?, term }
             }
             [what, bucket, ref rest @ ..] => {
                 let bucket = BucketId(number(bucket, "b")?);

@@ -315,7 +315,7 @@ fn operation_view(operation: &Operation, known: &Known<'_>, waits: Vec<String>) 
             }
             Step::AwaitRestart { node, .. } => (format!("restart of {}", name(node)), None),
             Step::Split { child, slots, .. } => (format!("split off {child} with slots {slots}"), None),
-            Step::Mark { node, intent } => (format!("mark {} as {}", name(node), intent_words(*intent)), None),
+            Step::Mark { node, intent, .. } => (format!("mark {} as {}", name(node), intent_words(*intent)), None),
             Step::SetReplicas { keyspace, replicas } => {
                 (named(&format!("want {replicas} copies of {keyspace}"), blueprint), None)
             }

@@ -153,7 +153,8 @@ impl Meta {
     /// A split, told after it committed: the child begins with the parent's government as it stands. Nothing new when it is
     /// known already.
     pub(super) fn register<C: Conduct>(&self, slots: &SlotSet, at: Position) -> Option<Self> {
-        self.apply::<C>(Command::Register { parent: PARENT, child: CHILD, slots: slots.clone(), at })
+        let term = self.government(0)?.term;
+        self.apply::<C>(Command::Register { parent: PARENT, child: CHILD, slots: slots.clone(), at, term })
     }
 
     /// The child is known, or was: its id is used once.
@@ -174,7 +175,8 @@ impl Meta {
 
     /// An Absorb, told after it committed.
     pub(super) fn merge<C: Conduct>(&self, at: Position) -> Option<Self> {
-        self.apply::<C>(Command::Merge { absorbed: CHILD, into: PARENT, at })
+        let term = self.government(0)?.term;
+        self.apply::<C>(Command::Merge { absorbed: CHILD, into: PARENT, at, term })
     }
 
     /// The holder of a child that is over, on that node, has erased it.

@@ -163,7 +163,7 @@ impl<C: Conduct> World<C> {
             let id = self.meta.blueprint.next_operation;
             self.order(Proposal::PlanOperation { id, by: by.clone(), steps: steps.clone() })?;
             let concerned = self.concerned(&steps);
-            let is_apart = self.first_for(id).is_some_and(|node| !concerned.contains(&node));
+            let is_apart = self.at_work_on(id).any(|node| !concerned.contains(&node));
             if is_apart || attempt == NODES - 1 {
                 self.note_drill(id, steps);
                 return self.order(Proposal::ApplyOperation { id });
@@ -202,15 +202,19 @@ impl<C: Conduct> World<C> {
         self.on_propose(None, MetaCommand::Change(command), 0)
     }
 
+    /// Who has a part in the bucket of the step that is struck, before or after.
     fn concerned(&self, steps: &[Step]) -> BTreeSet<NodeId> {
-        let governments = steps.iter().filter_map(|step| self.government(step.bucket()?));
+        let struck = self.drill.as_ref().and_then(|drill| steps.get(drill.target?.step)).and_then(Step::bucket);
+        let steps = steps.iter().filter(|step| struck.is_none() || step.bucket() == struck);
+        let governments = steps.clone().filter_map(|step| self.government(step.bucket()?));
         let members = governments.flat_map(|government| government.everyone().map(|member| member.node));
-        members.chain(steps.iter().filter_map(Step::node)).collect()
+        members.chain(steps.filter_map(Step::node)).collect()
     }
 
-    fn first_for(&self, operation: OperationId) -> Option<NodeId> {
+    /// Those who do at once what the operation needs: the one whose turn it is, and the one beside the leader of the meta group.
+    fn at_work_on(&self, operation: OperationId) -> impl Iterator<Item = NodeId> {
         let at_work = self.hosts.iter().filter(|h| h.responds(self.time));
-        at_work.filter_map(|h| h.node().filter(|n| n.coordinator().comes_first(operation)).map(|_| h.id)).next()
+        at_work.filter(move |h| h.node().is_some_and(|n| n.coordinator().comes_first(operation))).map(|h| h.id)
     }
 
     // ---- the moment
@@ -296,8 +300,9 @@ impl<C: Conduct> World<C> {
         let new = drill.successor(bucket).filter(|node| Some(*node) != joiner);
         let taken = |node: &NodeId| *node == old || Some(*node) == new || Some(*node) == joiner;
         let secondary = other_member(government, drill.leaver(bucket), &taken);
-        let coordinator = self.first_for(drill.operation?);
         let apart = |node: &NodeId| !is_named(node) && !taken(node) && secondary != Some(*node);
+        let at_work = || self.at_work_on(drill.operation.expect("it has begun"));
+        let coordinator = at_work().find(apart).or_else(|| at_work().next());
         let free: Vec<NodeId> = self.hosts.iter().map(|h| h.id).filter(apart).collect();
         let voter = free.iter().copied().find(|node| Some(*node) != coordinator).or(free.first().copied());
         Some(Cast { old, new, joiner, secondary, voter, coordinator })

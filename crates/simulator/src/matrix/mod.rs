@@ -168,7 +168,7 @@ fn bring_about(blueprint: &mut Blueprint, step: &Step) {
     let at = Position { term: blueprint.buckets[bucket].term(), index: Index(1) };
     let commands = [
         Proposal::ReserveBucket { parent: *bucket },
-        Proposal::Register { parent: *bucket, child: *child, slots: slots.clone(), at },
+        Proposal::Register { parent: *bucket, child: *child, slots: slots.clone(), at, term: at.term },
     ];
     for command in commands {
         blueprint.apply(&command).expect("it was planned on this blueprint");

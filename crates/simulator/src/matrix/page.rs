@@ -172,7 +172,7 @@ fn describe(step: &Step) -> String {
         Step::Split { child, .. } => format!("{bucket}: split off {child}"),
         Step::Merge { into, .. } => format!("{bucket}: merge into {into}"),
         Step::SetMinimum { min, .. } => format!("{bucket}: set the minimum to {min}"),
-        Step::Mark { node, intent } => format!("mark {node}: {intent:?}"),
+        Step::Mark { node, intent, .. } => format!("mark {node}: {intent:?}"),
         Step::SetReplicas { replicas, .. } => format!("want {replicas} copies"),
         Step::RemoveKeyspace { keyspace } => format!("remove {keyspace}"),
         Step::AwaitErased { keyspace } => format!("await {keyspace} erased"),

@@ -224,6 +224,7 @@ fn asleep<C>(host: &Host<C>) -> Sighting {
         applied: d.log.base().index,
         last: d.log.last(),
         missing: 0,
+        amiss: 0,
         bytes: 0,
     };
     Sighting {
