@@ -69,14 +69,19 @@ impl Blueprint {
         if keyspace.replicas == replicas {
             return Ok(Outcome::Nothing);
         }
-        let governments = self.buckets_of(id).filter_map(|bucket| bucket.government());
-        if let Some(min) = governments.map(|g| g.min_in_sync).max().filter(|min| *min > replicas) {
+        if let Some(min) = self.minimum_above(id, replicas) {
             return Err(Refusal::BadMinimum { min, replicas });
         }
         let min_in_sync = keyspace.minimum_with(keyspace.min_in_sync, replicas);
         let keyspace = self.keyspaces.get_mut(&id).expect("found above");
         (keyspace.replicas, keyspace.min_in_sync) = (replicas, min_in_sync);
         Ok(Outcome::Changed)
+    }
+
+    /// What a bucket of it needs for each write (R8), if that is more than so many copies could ever be.
+    fn minimum_above(&self, keyspace: KeyspaceId, replicas: u8) -> Option<u8> {
+        let governments = self.buckets_of(keyspace).filter_map(|bucket| bucket.government());
+        governments.map(|g| g.min_in_sync).max().filter(|min| *min > replicas)
     }
 
     pub(crate) fn require_governed_keyspace(&self, id: KeyspaceId) -> Result<&Keyspace, Refusal> {
@@ -93,7 +98,11 @@ impl Blueprint {
                 None => Standing::Hitched(Hitch::NodeGone(node)),
             },
             Step::SetReplicas { keyspace, replicas } => match self.require_governed_keyspace(keyspace) {
-                Ok(known) => true_if(known.replicas == replicas),
+                Ok(known) if known.replicas == replicas => Standing::True,
+                Ok(_) => match self.minimum_above(keyspace, replicas) {
+                    Some(min) => Standing::Hitched(Hitch::MinimumAbove { keyspace, replicas, min }),
+                    None => Standing::Open,
+                },
                 Err(_) => Standing::Hitched(Hitch::KeyspaceGone(keyspace)),
             },
             Step::RemoveKeyspace { keyspace } => true_if(self.require_governed_keyspace(keyspace).is_err()),

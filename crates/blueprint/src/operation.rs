@@ -118,6 +118,11 @@ pub enum Hitch {
     Unlike { bucket: BucketId, into: BucketId, why: Unlike },
     #[error("{0} is being removed or is gone")]
     KeyspaceGone(KeyspaceId),
+    #[error(
+        "{keyspace} cannot want {replicas}: by now a bucket of it needs {min} for each write, which somebody raised meanwhile. Plan it \
+         again"
+    )]
+    MinimumAbove { keyspace: KeyspaceId, replicas: u8, min: u8 },
 }
 
 impl Operation {

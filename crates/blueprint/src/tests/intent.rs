@@ -153,6 +153,19 @@ fn what_can_never_come_true() {
     }
 }
 
+/// It would be refused for ever: whoever raised the minimum after the plan was made knows why.
+#[test]
+fn a_minimum_that_was_raised_after_the_plan() {
+    let mut town = Town::of(3);
+    town.accept(&create("k", 3, &[&[1, 2, 3]]));
+    let down = Step::SetReplicas { keyspace: K1, replicas: 2 };
+    town.accept(&start(1, &[down]));
+    town.set_minimum(3);
+    town.advance(O1);
+    let why = Hitch::MinimumAbove { keyspace: K1, replicas: 2, min: 3 };
+    assert_eq!(town.blueprint.operations[&O1].state, OperationState::Failed { why });
+}
+
 #[test]
 fn a_keyspace_that_is_worked_on_is_not_removed_by_another_operation() {
     let mut town = Town::of(3);

@@ -4,7 +4,8 @@ use alloc::format;
 
 use blueprint::{Birth, Blueprint, Breach, Bucket, Command, Conduct, Government, NodeId, Rule as Standing};
 
-use crate::case::Case;
+use crate::case::{Case, fork_is_void};
+use crate::holding::Holding;
 use crate::marks::unnamed_in;
 use crate::reaction::{Deed, Whom};
 use crate::rule::{About, Need, Rule, Unmet};
@@ -170,7 +171,8 @@ fn fork_owed<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
         let owes = |b: &&Bucket| match b.birth {
             Birth::Split { parent, at } if parent == case.bucket_id() => {
                 let named = b.government().is_some_and(|g| g.named(case.situation.me).is_some());
-                named && case.holding.is_some_and(|h| h.owes_fork(b.id, at))
+                let owes = |h: &&Holding| h.owes_fork(b.id, at) && !fork_is_void(blueprint, parent, h, b.id);
+                named && case.holding.as_ref().is_some_and(owes)
             }
             Birth::Split { .. } | Birth::First => false,
         };

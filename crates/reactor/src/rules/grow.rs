@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use blueprint::{Conduct, Government, Member, NodeId, OperationState};
+use blueprint::{Conduct, Member, NodeId, OperationState};
 
 use super::reign::unacknowledged;
 use crate::case::Case;
@@ -213,16 +213,18 @@ fn hand_over_undecided<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
 
 fn unfinished<'a, C: Conduct>(case: &Case<'a, C>, which: fn(&Parting) -> bool) -> impl Iterator<Item = &'a Parting> {
     let splits = case.holding.map_or(&[][..], |h| &h.splits[..]);
-    splits.iter().filter(|p| !(p.applied && p.registered && p.forked)).filter(move |p| which(p))
+    // Without a government nothing commits any more (`fork_is_void`).
+    let may_come = |p: &&Parting| p.applied || case.government.is_some();
+    splits.iter().filter(may_come).filter(|p| !(p.applied && p.registered && p.forked)).filter(move |p| which(p))
 }
 
 fn uncommitted_split<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
     let parting = unfinished(case, |p| !p.applied).next()?;
-    let me = case.situation.me;
-    let primary = case.government.map(|g| g.primary.node);
-    let members = case.government.into_iter().flat_map(Government::members).map(|m| m.node);
+    let government = case.government?;
+    let (me, primary) = (case.situation.me, government.primary.node);
     let lacks = |_: &[_]| format!("the split at {} to commit, which makes {}", parting.at, parting.child);
-    let others = members.filter(|node| *node != me && (primary == Some(me) || primary == Some(*node)));
+    let members = government.members().map(|m| m.node);
+    let others = members.filter(|node| *node != me && (primary == me || primary == *node));
     Unmet::on_nodes(others, lacks).or_else(|| Unmet::on(Whom::Disk, lacks(&[])))
 }
 
