@@ -86,6 +86,8 @@ pub(super) async fn repair(
         return (StatusCode::BAD_REQUEST, text).into_response();
     };
     let Ok(state) = office.meta.read().await else { return unavailable() };
+    // Somebody who has just come back hears of it within moments: that is worth more than to be asked again.
+    office.until_acted_on(state.blueprint.epoch).await;
     let buckets = [id].into_iter().chain(partner(&state.blueprint, id)).collect();
     let Some(rows) = office.rows_of(buckets, &state.blueprint).await else { return unavailable() };
     let conflict = |text: &str| (StatusCode::CONFLICT, format!("{}\n", named(text, &state.blueprint))).into_response();
