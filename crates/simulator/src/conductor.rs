@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use blueprint::{
-    BucketId, Change, Command as Proposal, Conduct, Fate, Government, Intent, Member, MetaCommand, NodeId, Operation,
-    OperationId, OperationState, Step, Unlike,
+    BucketId, Change, Command as Proposal, Conduct, Fate, Government, Intent, KeyspaceId, Member, MetaCommand, NodeId,
+    Operation, OperationId, OperationState, Step, Unlike,
 };
 
 use crate::plan::{Fault, MILLI, SECOND};
@@ -62,6 +62,10 @@ impl<C: Conduct> World<C> {
         self.after(TICK, Event::Conduct);
         self.admit();
         self.watch_operations()?;
+        if self.plan.wide {
+            self.note_lives();
+            self.restart_as_asked();
+        }
         if self.healed {
             self.restore();
         }
@@ -102,9 +106,18 @@ impl<C: Conduct> World<C> {
 
     /// What an operator changed is changed back, and what was paused goes on.
     fn restore(&mut self) {
+        let replicas = self.plan.replicas;
+        for keyspace in
+            self.meta.blueprint.keyspaces.values().filter(|k| k.replicas != replicas).map(|k| k.id).collect::<Vec<_>>()
+        {
+            if !self.is_renumbered(keyspace) {
+                self.propose(Proposal::SetReplicas { keyspace, replicas });
+            }
+        }
         for bucket in self.meta.blueprint.buckets.keys().copied().collect::<Vec<_>>() {
             let Some(government) = self.government(bucket).cloned() else { continue };
-            if government.min_in_sync != self.plan.minimum && government.candidates.is_empty() {
+            let fits = self.meta.blueprint.wanted(bucket) >= usize::from(self.plan.minimum);
+            if fits && government.min_in_sync != self.plan.minimum && government.candidates.is_empty() {
                 let change = Change::SetMinInSync { min: self.plan.minimum };
                 self.propose(Proposal::Succeed { bucket, replaces: government.term, change });
             }
@@ -129,6 +142,12 @@ impl<C: Conduct> World<C> {
         for id in self.meta.blueprint.operations.values().filter(throttled).map(|o| o.id).collect::<Vec<_>>() {
             self.propose(Proposal::ThrottleOperation { id, rate: None });
         }
+    }
+
+    /// An operation that is under way is to change how many copies are wanted, or has, and moves what follows from it.
+    fn is_renumbered(&self, keyspace: KeyspaceId) -> bool {
+        let of = |step: &Step| matches!(step, Step::SetReplicas { keyspace: k, .. } if *k == keyspace);
+        self.meta.blueprint.operations.values().any(|o| o.is_under_way() && o.steps.iter().any(of))
     }
 
     fn spare_node(&mut self, government: &Government) -> Option<NodeId> {

@@ -336,12 +336,30 @@ impl<C: Conduct> World<C> {
                 .any(|m| self.holds(m, bucket.id) && holds_other(m.node) && self.is_heard(m.node));
             let part = government.members().any(|m| m.node == me) || government.heirs.iter().any(|h| h.node == me);
             // Where one copy is wanted, the other is about to be sent away, by a proposal that may be under way already.
-            if part && (!held_elsewhere || self.plan.replicas == 1) {
+            let one_wanted = self.plan.replicas == 1 || blueprint.wanted(bucket.id) == 1;
+            if part && (!held_elsewhere || one_wanted) {
                 vital.push(bucket.id);
                 vital.extend(self.hosts[host].disk.needed_by(bucket.id));
             }
         }
         vital
+    }
+
+    /// Whoever names a successor has heard from it, whoever dismisses a secondary has heard from the primary, and whoever makes a keyspace
+    /// from those that are to hold it: the directory says who is there and holds what. Otherwise a live copy could be sent away in favour of
+    /// a dead one, or the only copy be one on a disk that is gone (seed 217).
+    pub(crate) fn would_orphan(&self, command: &Proposal) -> bool {
+        match command {
+            Proposal::Succeed { bucket, change: Change::Usurp { to, .. }, .. } => !self.holds(*to, *bucket),
+            Proposal::Succeed { bucket, change: Change::Dismiss { secondary, .. }, .. } => {
+                self.holds(*secondary, *bucket)
+                    && !self.government(*bucket).is_some_and(|g| self.holds(g.primary, *bucket))
+            }
+            Proposal::CreateKeyspace { placement, .. } => {
+                placement.iter().any(|row| !row.iter().any(|node| self.index.contains_key(node)))
+            }
+            _ => false,
+        }
     }
 
     /// Is it there for most of the others? Who is not may be about to depart, in favour of a copy that has just been destroyed:

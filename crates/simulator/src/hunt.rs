@@ -31,11 +31,10 @@ pub enum Place {
     Explore(String),
 }
 
-/// One world with the bug planted. It does not rebalance by itself: that has no rule of its own, and what a seed has noticed it goes on to
-/// notice.
-pub fn run_plan(sabotage: &Sabotage, mut plan: Plan, trace: Trace) -> Outcome {
+/// One world with the bug planted.
+pub fn run_plan(sabotage: &Sabotage, plan: Plan, trace: Trace) -> Outcome {
+    let mut plan = plan.for_a_bug();
     plan.vigil = is_watched(sabotage);
-    plan.without_auto();
     let _planted = plant(sabotage.breach);
     runner::run_plan::<Saboteur>(plan, trace)
 }
@@ -58,7 +57,8 @@ pub fn hunt(sabotage: &Sabotage, seeds: Range<u64>, tick: impl Fn() + Sync) -> O
                 return None;
             }
             let failure = run_plan(sabotage, plan, Trace::silent()).failure;
-            failure.filter(|f| counts(f.checker) && runner::run_seed::<Honest>(seed).failure.is_none())
+            let honest = || runner::run_plan::<Honest>(Plan::draw(seed).for_a_bug(), Trace::silent());
+            failure.filter(|f| counts(f.checker) && honest().failure.is_none())
         },
         |at, failure| {
             if let Some(failure) = failure

@@ -226,6 +226,8 @@ pub struct Plan {
     pub steady: bool,
     /// The cluster rebalances by itself, whenever it is calm for a moment.
     pub auto: bool,
+    /// Operators wish for everything that there is: also another number of copies, restarts of processes, keyspaces that come and go.
+    pub wide: bool,
     /// The vigil watches, too. Not over a bug that breaks something else: it would often be the first to notice, and prove nothing.
     pub vigil: bool,
 }
@@ -290,6 +292,7 @@ impl Plan {
             power_back: *rng.pick(&[500u64, 500, 3000]).expect("not empty") * MILLI,
             steady: false,
             auto: false,
+            wide: false,
             vigil: true,
         };
         if busy {
@@ -319,16 +322,21 @@ impl Plan {
         }
         if plan.nodes < LARGE && rng.percent(15) {
             plan.auto = true;
-            plan.patience = AUTO_PATIENCE;
+        }
+        plan.wide = rng.percent(33);
+        if plan.auto || plan.wide {
+            plan.patience = LONG_PATIENCE;
         }
         plan
     }
 
-    /// The same world, in which only people rebalance.
-    pub fn without_auto(&mut self) {
-        if self.auto {
-            (self.auto, self.patience) = (false, PATIENCE);
+    /// The same world with a bug in it. It does not rebalance by itself, and nobody wishes for what has no rule of its own: what a seed has
+    /// noticed it goes on to notice.
+    pub fn for_a_bug(mut self) -> Self {
+        if self.auto || self.wide {
+            (self.auto, self.wide, self.patience) = (false, false, PATIENCE);
         }
+        self
     }
 
     /// About how many of them there are before the world heals.
@@ -354,7 +362,7 @@ impl Plan {
 
 const PATIENCE: u64 = 40 * SECOND;
 /// What is cancelled is begun again after a while, and copies of everything may have to move.
-const AUTO_PATIENCE: u64 = 120 * SECOND;
+const LONG_PATIENCE: u64 = 120 * SECOND;
 /// Long enough for departures, recoveries and returns, a few times over.
 const LARGE_UNREST: u64 = 9 * SECOND;
 
@@ -373,10 +381,17 @@ mod tests {
     fn some_small_clusters_rebalance_by_themselves() {
         let auto: Vec<Plan> = (0..1000).map(Plan::draw).filter(|plan| plan.auto).collect();
         assert!((100..=200).contains(&auto.len()), "{} of 1000", auto.len());
-        assert!(auto.iter().all(|plan| plan.nodes < LARGE && plan.patience == AUTO_PATIENCE));
-        let mut by_hand = auto[0].clone();
-        by_hand.without_auto();
+        assert!(auto.iter().all(|plan| plan.nodes < LARGE && plan.patience == LONG_PATIENCE));
+        let by_hand = auto[0].clone().for_a_bug();
         assert!(!by_hand.auto && by_hand.patience == PATIENCE);
+    }
+
+    #[test]
+    fn in_a_third_of_the_worlds_everything_is_wished_for() {
+        let wide: Vec<Plan> = (0..1000).map(Plan::draw).filter(|plan| plan.wide).collect();
+        assert!((280..=380).contains(&wide.len()), "{} of 1000", wide.len());
+        assert!(wide.iter().any(|plan| plan.nodes >= LARGE) && wide.iter().any(|plan| plan.auto));
+        assert!(wide.iter().all(|plan| plan.patience == LONG_PATIENCE && !plan.clone().for_a_bug().wide));
     }
 
     #[test]

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blueprint::{
-    Blueprint, BucketId, Command as Proposal, Conduct, Epoch, MetaCommand, NodeId, Operation, OperationState,
+    Blueprint, BucketId, Command as Proposal, Conduct, Durability, Epoch, Kind, MetaCommand, NodeId, Operation,
+    OperationState, Step,
 };
 use planner::{Facts, Limits, Wish, rebalance_if_worth};
 use reactor::coordinator::Leisure;
 
-use crate::plan::MILLI;
+use crate::host::Host;
+use crate::plan::{Fault, MILLI};
 use crate::world::{Event, KEYSPACE, Sender, Verdict, World, fail};
 
 /// A larger plan would not end before the world's patience does: copies take their time, a few at once.
@@ -23,6 +25,15 @@ const THOUGHT: u64 = 300 * MILLI;
 
 /// How long it takes to plan on average: the blueprint may have moved on by then.
 const PLANNING: u64 = 200 * MILLI;
+/// In a wide world: how many of a hundred plans are for a keyspace, and with how many buckets; how many copies may be wished for; in how
+/// large a cluster all nodes are restarted by one operation.
+const KEYSPACES_MADE: u64 = 12;
+const BUCKETS_MADE: usize = 2;
+const MOST_REPLICAS: usize = 4;
+const MOST_RESTARTS: usize = 4;
+/// How likely it is that whoever is to restart a process does it now, each time the conductor looks; and how long that takes on average.
+const RESTARTED_AT_ONCE: u64 = 25;
+const RESTARTING: u64 = 250 * MILLI;
 /// So often it may rebalance by itself after the world has healed: what is even stays so.
 const MOST_REBALANCES: u32 = 4;
 
@@ -81,6 +92,9 @@ impl<C: Conduct> World<C> {
 
     pub(crate) fn start_planned(&mut self) {
         let blueprint = self.seen_by_operator();
+        if self.plan.wide && self.conductor.rng.percent(KEYSPACES_MADE) {
+            return self.make_keyspace(&blueprint);
+        }
         let Some(wish) = self.draw_wish(&blueprint) else { return };
         let limits = Limits { buckets_at_once: self.conductor.rng.range(1, 4) as usize };
         let Ok(plan) = planner::plan(&blueprint, &Facts::default(), limits, &wish) else {
@@ -115,7 +129,7 @@ impl<C: Conduct> World<C> {
         let rng = &mut self.conductor.rng;
         let nodes: Vec<NodeId> = blueprint.nodes.keys().copied().collect();
         let buckets: Vec<BucketId> = blueprint.buckets.keys().copied().collect();
-        let kind = rng.range(0, 12);
+        let kind = rng.range(0, if self.plan.wide { 19 } else { 12 });
         let (node, other) = (*rng.pick(&nodes)?, *rng.pick(&nodes)?);
         let bucket = *rng.pick(&buckets)?;
         let members: Vec<NodeId> = blueprint.government(bucket)?.members().map(|member| member.node).collect();
@@ -137,8 +151,71 @@ impl<C: Conduct> World<C> {
                     buckets.iter().copied().filter(|other| *other != bucket && other.family() == bucket.family());
                 Wish::MergeBuckets { bucket, into: *rng.pick(&mates.collect::<Vec<_>>())? }
             }
-            _ => Wish::Rebalance { keyspace: None },
+            12 => Wish::Rebalance { keyspace: None },
+            13 | 14 => {
+                // One copy is enough only where none is ever destroyed.
+                let destroys = [Fault::Wipe, Fault::Damage, Fault::Reboot, Fault::Blackout];
+                let careful = self.plan.replicas > 1 && destroys.iter().any(|fault| self.plan.faults.has(*fault));
+                let most = nodes.len().min(MOST_REPLICAS) as u64;
+                let replicas = rng.range(if careful { 2 } else { 1 }, most) as u8;
+                Wish::SetReplicas { keyspace: blueprint.buckets[&bucket].keyspace, replicas }
+            }
+            15 | 16 => {
+                let all = nodes.len() <= MOST_RESTARTS && rng.percent(25);
+                Wish::RollingRestart { nodes: if all { Vec::new() } else { vec![node, other] } }
+            }
+            17 | 18 => Wish::TakeLead { node, keyspace: blueprint.buckets[&bucket].keyspace },
+            _ => Wish::RemoveKeyspace { keyspace: *blueprint.keyspaces.keys().find(|k| **k != KEYSPACE)? },
         })
+    }
+
+    /// One at a time, besides the one that clients work in.
+    fn make_keyspace(&mut self, blueprint: &Blueprint) {
+        if blueprint.keyspaces.len() > 1 || !self.has_room_for_buckets(BUCKETS_MADE) {
+            return;
+        }
+        let replicas = self.plan.replicas;
+        let Ok(placement) = planner::place(blueprint, &Facts::default(), BUCKETS_MADE, replicas) else {
+            return self.tally.note("plans refused by the planner");
+        };
+        self.tally.note("plans made: create-keyspace");
+        let (kind, durability, min_in_sync) = (Kind::Store, Durability::Disk, Some(self.plan.minimum));
+        let name = format!("made-in-{}", blueprint.epoch);
+        self.propose(Proposal::CreateKeyspace { name, kind, replicas, min_in_sync, durability, placement });
+    }
+
+    /// What the driver of a node does when its process has begun (decision 0023), until it is heard.
+    pub(crate) fn note_lives(&mut self) {
+        let known = |host: &Host<C>| self.meta.blueprint.nodes.get(&host.id).map(|node| node.life);
+        let begun = |at: &usize| {
+            let host = &self.hosts[*at];
+            let untold = known(host).is_some_and(|life| life < u64::from(host.life));
+            untold && host.responds(self.time) && !self.is_cut_off(*at)
+        };
+        let begun: Vec<usize> = (0..self.hosts.len()).filter(begun).collect();
+        for host in begun {
+            let (node, life) = (self.hosts[host].id, u64::from(self.hosts[host].life));
+            self.propose(Proposal::Begin { node, life });
+        }
+    }
+
+    /// Somebody does what a rolling restart waits for: the process that was planned for is ended, and another one started.
+    pub(crate) fn restart_as_asked(&mut self) {
+        let asked = |o: &Operation| match o.step() {
+            Some(Step::AwaitRestart { node, life, .. }) if o.state == OperationState::Running => Some((*node, *life)),
+            _ => None,
+        };
+        let asked: Vec<(NodeId, u64)> = self.meta.blueprint.operations.values().filter_map(asked).collect();
+        for (node, life) in asked {
+            let Some(&host) = self.index.get(&node) else { continue };
+            let is_old = self.hosts[host].responds(self.time) && u64::from(self.hosts[host].life) <= life;
+            if is_old && self.conductor.rng.percent(RESTARTED_AT_ONCE) {
+                self.tally.note("processes restarted because an operation asked for it");
+                self.crash(host);
+                let delay = self.conductor.rng.around(RESTARTING);
+                self.after(delay, Event::Restart { host });
+            }
+        }
     }
 
     /// What was planned and not applied is put away.

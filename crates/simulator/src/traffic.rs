@@ -219,6 +219,7 @@ impl<C: Conduct> World<C> {
             ambush: 0,
             steady: true,
             auto: false,
+            wide: false,
             ..Plan::draw(0)
         };
         let mut world = Self::new(plan, Trace::silent());

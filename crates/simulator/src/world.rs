@@ -343,8 +343,10 @@ impl<C: Conduct> World<C> {
         if self.plan.second_keyspace {
             self.create_keyspace("second", 2);
             let at = self.rng.range(SECOND, self.plan.unrest);
-            let command = Proposal::RemoveKeyspace { keyspace: SECOND_KEYSPACE };
-            self.at(at, Event::Propose { from: None, command: MetaCommand::Change(command), tries: 0 });
+            let command = MetaCommand::Change(Proposal::RemoveKeyspace { keyspace: SECOND_KEYSPACE });
+            if !self.plan.wide {
+                self.at(at, Event::Propose { from: None, command, tries: 0 }); // otherwise by an operation
+            }
         }
         if self.plan.auto {
             let on = Proposal::SetAutoRebalance { on: true, by: "conductor".into() };
@@ -892,7 +894,7 @@ impl<C: Conduct> World<C> {
         Ok(())
     }
 
-    fn is_cut_off(&self, host: usize) -> bool {
+    pub(crate) fn is_cut_off(&self, host: usize) -> bool {
         self.hosts[host].meta_cut_until > self.time
     }
 
@@ -958,20 +960,6 @@ impl<C: Conduct> World<C> {
             self.restart(host);
         }
         self.clients.wind_down();
-    }
-
-    /// Whoever names a successor has heard from it, and whoever dismisses a secondary has heard from the primary: the
-    /// directory says who holds what. Otherwise a live copy could be sent away in favour of a dead one.
-    fn would_orphan(&self, command: &Proposal) -> bool {
-        let Proposal::Succeed { bucket, change, .. } = command else { return false };
-        match change {
-            Change::Usurp { to, .. } => !self.holds(*to, *bucket),
-            Change::Dismiss { secondary, .. } => {
-                self.holds(*secondary, *bucket)
-                    && !self.government(*bucket).is_some_and(|g| self.holds(g.primary, *bucket))
-            }
-            _ => false,
-        }
     }
 
     /// Is this very replica safe on its node's disk, all of it?

@@ -55,7 +55,7 @@ impl Shrink {
     fn try_out(&self, plan: Plan) -> Outcome {
         let outcome = self.conduct.run(plan.clone(), Trace::silent());
         let planted = self.conduct.planted().is_some() && outcome.failure.is_some();
-        if planted && runner::run_plan::<Honest>(plan, Trace::silent()).failure.is_some() {
+        if planted && runner::run_plan::<Honest>(plan.for_a_bug(), Trace::silent()).failure.is_some() {
             return Outcome { failure: None, ..outcome };
         }
         outcome

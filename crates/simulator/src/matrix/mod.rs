@@ -359,6 +359,7 @@ fn calm(drill: &Drill, dice: u64) -> Plan {
         power_back: SECOND,
         steady: false,
         auto: false,
+        wide: false,
         vigil: true,
     }
 }
