@@ -376,9 +376,10 @@ impl<C: Conduct> Lane<C> {
                 out.push(Output::Store { id, bucket, tables });
             }
             Out::Release { tables } => out.push(Output::Release { bucket, tables }),
-            Out::Apply { entry, ticket } => {
+            Out::Apply { index, ticket } => {
                 let pending = ticket.and_then(|ticket| self.requests.remove(&ticket));
-                let reply = replica.tables.execute::<C>(&entry, pending.as_ref().map(|pending| &pending.command));
+                let entry = replica.phaser.log().get(index).expect("what was applied in this step is in the log");
+                let reply = replica.tables.execute::<C>(entry, pending.as_ref().map(|pending| &pending.command));
                 if let Some(pending) = pending {
                     self.on_applied(pending, reply, later, out);
                 }

@@ -3,7 +3,7 @@
 use blueprint::{Breach, Conduct, Index, Instant, Slot, SlotSet};
 use bytes::Bytes;
 use phaser::{Durable, Entry, Image, Message, Payload, Phaser};
-use values::{Command, Reply, Stamp, Table};
+use values::{Command, Read, Reply, Stamp, Table};
 
 use crate::glance::Glance;
 use crate::io::BatchId;
@@ -102,6 +102,13 @@ impl Tables {
         }
         self.bytes = self.bytes + after - before;
         Some(reply)
+    }
+
+    pub(crate) fn read(&self, slot: Slot, clock: u64, command: &Command) -> Read {
+        match self.get(slot) {
+            Some(table) => table.read(clock, command),
+            None => Table::new().read(clock, command),
+        }
     }
 
     /// None: it is empty.

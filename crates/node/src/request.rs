@@ -111,6 +111,18 @@ impl<C: Conduct> Lane<C> {
         self.answer(pending.home, origin, answer, out);
     }
 
+    /// What a read finds that need not wait for anything, and until when that is good (R5): whoever asks looks at the clock after it, and asks
+    /// in the ordinary way if it is late. None: also in the ordinary way.
+    pub fn glimpse(&mut self, now: Instant, keyspace: KeyspaceId, command: &Command) -> Option<(Reply, Instant)> {
+        let slot = command.slot().ok().filter(|_| !command.is_write())?;
+        let replica = self.replicas.get_mut(&self.leads.get(keyspace, slot)??)?;
+        let Served { clock, good_until } = replica.phaser.serve(now, slot)?;
+        match replica.tables.read(slot, clock, command) {
+            Read::Reply(reply) => Some((reply, good_until)),
+            Read::Expired(_) => None,
+        }
+    }
+
     /// These commands are about to be carried out here: what they need of their tables should be at hand.
     pub fn touch<'a>(&self, keyspace: KeyspaceId, commands: impl Iterator<Item = &'a Command>) {
         let wanted = |command: &'a Command| {
@@ -181,6 +193,17 @@ impl<C: Conduct> Lane<C> {
             let mut later = Vec::new();
             self.on_serve(bucket, pending, served, &mut later, out);
             return self.follow_up(now, bucket, later, out);
+        }
+        if pending.command.is_write()
+            && let Some(replica) = self.replicas.get_mut(&bucket)
+            && replica.phaser.takes_at_once(slot)
+        {
+            replica.phaser.take_at_once(now, ticket, slot, self.paper.write(&pending.command));
+            self.requests.insert(ticket, pending);
+            if !std::mem::replace(&mut replica.touched, true) {
+                self.touched.insert(bucket);
+            }
+            return;
         }
         let input = if pending.command.is_write() {
             phaser::Input::Write { ticket, slot, body: self.paper.write(&pending.command) }
@@ -272,11 +295,7 @@ impl<C: Conduct> Lane<C> {
     ) {
         let Some(replica) = self.replicas.get(&bucket) else { return };
         let Ok(slot) = pending.command.slot() else { return }; // it came here by its slot
-        let read = match replica.tables.get(slot) {
-            Some(table) => table.read(clock, &pending.command),
-            None => values::Table::new().read(clock, &pending.command),
-        };
-        let reply = match read {
+        let reply = match replica.tables.read(slot, clock, &pending.command) {
             Read::Expired(key) if !C::breaks(Breach::ExpiredAnsweredBeforeReap) => {
                 let reap = Pending::reap(pending.home, pending.keyspace, key, Some(Box::new(pending)));
                 return later.push(FollowUp::Route(reap));

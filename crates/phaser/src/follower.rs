@@ -269,7 +269,7 @@ impl<C: Conduct> Phaser<C> {
             if let Payload::Command { slot, .. } = &entry.payload
                 && slots.contains(*slot)
             {
-                out.push(Output::Apply { entry: entry.clone(), ticket: None });
+                out.push(Output::Apply { index: entry.at.index, ticket: None });
             }
         }
     }

@@ -6,7 +6,6 @@ use blueprint::{BucketId, Change, Epoch, Government, Index, Instant, Member, Nod
 use bytes::Bytes;
 
 use crate::durable::{Image, Record};
-use crate::log::Entry;
 use crate::merge::Frozen;
 use crate::message::{Envelope, Message};
 
@@ -138,9 +137,9 @@ pub enum Output {
     Release {
         tables: Vec<(Slot, Bytes)>,
     },
-    /// Execute this entry on its slot's table, and answer `ticket` with the reply.
+    /// Execute the entry at this index of its log, a command, on its slot's table, and answer `ticket` with the reply.
     Apply {
-        entry: Entry,
+        index: Index,
         ticket: Option<Ticket>,
     },
     /// Evaluate this read now; the answer may leave until `good_until`, by a clock reading taken after the evaluation.

@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use blueprint::{Breach, Conduct, Government, Index, Instant, Member, NodeId, Position, Slot, SlotSet, Term};
+use bytes::Bytes;
 
 use crate::config::Config;
 use crate::growth::Growth;
@@ -200,14 +201,28 @@ impl<C: Conduct> Phaser<C> {
                 out.push(Output::Refuse { ticket: waiting.ticket, why: Refusal::NoReplicas });
             }
             Request::Write(_) if !self.accepts_writes(waiting.slot) => self.wait(waiting, out),
-            Request::Write(body) => {
-                let payload = Payload::Command { slot: waiting.slot, body };
-                let term = leader.term;
-                let index = self.append_own(now, term, payload);
-                let Role::Leading(leader) = &mut self.role else { unreachable!("it was a moment ago") };
-                leader.tickets.push_back((index, waiting.ticket));
-            }
+            Request::Write(body) => self.append_write(now, waiting.ticket, waiting.slot, body),
         }
+    }
+
+    /// A write that need not wait, without an outbox: what `Input::Write` would do at once, and nothing follows from it but a flush. Most of
+    /// them are such. False: it must go the ordinary way.
+    pub fn takes_at_once(&self, slot: Slot) -> bool {
+        let Role::Leading(leader) = &self.role else { return false };
+        leader.government.in_sync() && !self.given && self.owned.contains(slot) && self.accepts_writes(slot)
+    }
+
+    pub fn take_at_once(&mut self, now: Instant, ticket: Ticket, slot: Slot, body: Bytes) {
+        assert!(self.takes_at_once(slot), "whoever writes like this has asked");
+        self.append_write(now, ticket, slot, body);
+        self.note_leases(now);
+    }
+
+    fn append_write(&mut self, now: Instant, ticket: Ticket, slot: Slot, body: Bytes) {
+        let Role::Leading(Leader { term, .. }) = self.role else { unreachable!("only a primary appends") };
+        let index = self.append_own(now, term, Payload::Command { slot, body });
+        let Role::Leading(leader) = &mut self.role else { unreachable!("it was a moment ago") };
+        leader.tickets.push_back((index, ticket));
     }
 
     fn accepts_writes(&self, slot: Slot) -> bool {

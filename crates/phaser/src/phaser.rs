@@ -535,15 +535,18 @@ impl<C: Conduct> Phaser<C> {
     /// Executes what is committed, in log order.
     pub(crate) fn apply(&mut self, now: Instant, out: &mut Outbox) {
         while self.applied < self.commit {
-            let entry = self.log.get(self.applied.next()).expect("what is committed is in the log").clone();
+            let entry = self.log.get(self.applied.next()).expect("what is committed is in the log");
+            if let Payload::Command { slot, .. } = entry.payload {
+                self.apply_command(slot, out);
+                continue;
+            }
+            let entry = entry.clone();
             if matches!(entry.payload, Payload::Absorb { .. }) && !self.apply_absorb(&entry, out) {
                 return;
             }
             self.applied = entry.at.index;
-            let ticket = self.take_ticket(entry.at.index);
             match entry.payload {
-                Payload::Reign => {}
-                Payload::Command { slot, .. } => self.apply_command(slot, entry, ticket, out),
+                Payload::Reign | Payload::Command { .. } => {}
                 Payload::Split { child, ref slots } => {
                     let slots = slots.clone();
                     self.apply_split(now, child, &slots, &entry, out);
@@ -554,15 +557,17 @@ impl<C: Conduct> Phaser<C> {
         }
     }
 
-    fn apply_command(&mut self, slot: Slot, entry: Entry, ticket: Option<Ticket>, out: &mut Outbox) {
+    fn apply_command(&mut self, slot: Slot, out: &mut Outbox) {
+        self.applied = self.applied.next();
+        let (index, ticket) = (self.applied, self.take_ticket(self.applied));
         // An image that is newer than the entry has it already; a slot that is missing will come with it.
         let newer = match self.as_of.get(slot) {
-            Some(as_of) => entry.at.index > *as_of || C::breaks(Breach::AsOfIgnored),
+            Some(as_of) => index > *as_of || C::breaks(Breach::AsOfIgnored),
             None => false,
         };
         if newer && self.owned.contains(slot) {
             self.dirty.insert(slot);
-            out.push(Output::Apply { entry, ticket });
+            out.push(Output::Apply { index, ticket });
         }
     }
 

@@ -301,7 +301,8 @@ impl World {
     /// Shows it and does it; returns what the phaser must hear of it.
     fn do_one(&mut self, actor: Actor, output: Output) -> Vec<Input> {
         let name = self.name(actor);
-        let (kind, line) = show::output(&name, &output, self.shows_clocks, &self.requests);
+        let log = self.replicas[&actor].phaser.as_ref().expect("it stepped").log();
+        let (kind, line) = show::output(&name, &output, log, self.shows_clocks, &self.requests);
         match output {
             Output::Serve { ticket, .. } => {
                 let (line, read) = (line.expect("shown"), self.requests[ticket.0 as usize].clone());
@@ -328,8 +329,9 @@ impl World {
                 tables.retain(|slot, _| image.replaced.contains(*slot));
                 self.later.push_back((actor, Input::Stored { id, tables: encode(&tables) }));
             }
-            Output::Apply { entry, .. } => {
-                if let phaser::Payload::Command { slot, body } = entry.payload {
+            Output::Apply { index, .. } => {
+                let applied = replica.phaser.as_ref().and_then(|phaser| phaser.log().get(index));
+                if let Some(phaser::Payload::Command { slot, body }) = applied.map(|entry| entry.payload.clone()) {
                     replica.tables.entry(slot).or_default().push(String::from_utf8_lossy(&body).into_owned());
                 }
             }

@@ -153,7 +153,14 @@ pub(super) fn record(record: &Record, clocks: bool) -> String {
 }
 
 /// None for what is shown by whoever does it.
-pub(super) fn output(name: &str, output: &Output, clocks: bool, requests: &[String]) -> (Kind, Option<String>) {
+pub(super) fn output(
+    name: &str,
+    output: &Output,
+    log: &phaser::Log,
+    clocks: bool,
+    requests: &[String],
+) -> (Kind, Option<String>) {
+    let applied = |index: &blueprint::Index| entry(log.get(*index).expect("it is in the log"), clocks);
     let request = |ticket: &phaser::Ticket| &requests[ticket.0 as usize];
     let bucket = name.split_once('.').map_or(super::FIRST_BUCKET.0, |(_, b)| b[1..].parse().expect("a bucket's name"));
     match output {
@@ -167,9 +174,9 @@ pub(super) fn output(name: &str, output: &Output, clocks: bool, requests: &[Stri
             Kind::Talk,
             Some(format!("{name} stores slots {} as of {}, changed {}", image.covered, image.as_of, image.replaced)),
         ),
-        Output::Apply { entry: e, ticket: None } => (Kind::Talk, Some(format!("{name} applies {}", entry(e, clocks)))),
-        Output::Apply { entry: e, ticket: Some(_) } => {
-            (Kind::News, Some(format!("{name} applies {} and answers", entry(e, clocks))))
+        Output::Apply { index, ticket: None } => (Kind::Talk, Some(format!("{name} applies {}", applied(index)))),
+        Output::Apply { index, ticket: Some(_) } => {
+            (Kind::News, Some(format!("{name} applies {} and answers", applied(index))))
         }
         Output::Serve { ticket, clock, good_until } => {
             let clock = if clocks { format!(" at {}", seconds(*clock)) } else { String::new() };

@@ -298,8 +298,8 @@ impl<C: Conduct + Hash> Hands<C> {
                 later.push(Input::Flush);
             }
             Output::Release { .. } => {}
-            Output::Apply { entry, ticket } => {
-                if let Payload::Command { slot, body } = &entry.payload {
+            Output::Apply { index, ticket } => {
+                if let Some(Payload::Command { slot, body }) = replica.phaser.log().get(index).map(|e| &e.payload) {
                     replica.tables[usize::from(slot.0)].push(body[0]);
                     played.deeds.extend(ticket.map(|_| Deed::Acknowledged { write: body[0] }));
                 }
