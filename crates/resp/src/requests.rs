@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use values::parse_number;
 
 use crate::line::Seeker;
@@ -45,9 +45,23 @@ pub struct Requests {
     at: usize,
     /// Words that are still to come, of an array that has begun.
     expected: usize,
+    /// Where that array has begun.
+    begun: usize,
     /// The length of the word that comes next, if that is known.
     length: Option<usize>,
     words: Vec<Range<usize>>,
+    /// Of the arrays that are whole and still in the buffer: how many words there are with theirs.
+    ends: Vec<usize>,
+}
+
+/// Why no more arrays were looked for.
+enum Scanned {
+    /// There are as many as were wanted.
+    Few,
+    /// What comes next has not arrived, or not all of it.
+    Rest,
+    /// It is no array.
+    Line,
 }
 
 impl Default for Requests {
@@ -59,7 +73,8 @@ impl Default for Requests {
 impl Requests {
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self { limits, seeker: Seeker::default(), at: 0, expected: 0, length: None, words: Vec::new() }
+        let (words, ends) = (Vec::new(), Vec::new());
+        Self { limits, seeker: Seeker::default(), at: 0, expected: 0, begun: 0, length: None, words, ends }
     }
 
     /// From the next request on, and for what is still to come of this one.
@@ -71,46 +86,93 @@ impl Requests {
     ///
     /// Between two calls the buffer may only grow.
     pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<Arc<[Bytes]>>, ProtocolError> {
-        loop {
+        let mut found = Vec::new();
+        self.next_few(buffer, 1, &mut found)?;
+        Ok(found.pop())
+    }
+
+    /// The same for up to `most` that have arrived. Their bytes are taken together: to take them one by one costs more than to read them.
+    /// False: that was all. After an error those before it count.
+    pub fn next_few(
+        &mut self,
+        buffer: &mut BytesMut,
+        most: usize,
+        found: &mut Vec<Arc<[Bytes]>>,
+    ) -> Result<bool, ProtocolError> {
+        let mut left = most;
+        while left > 0 {
+            let before = self.ends.len();
+            let scanned = self.scan(buffer, left);
+            left -= self.ends.len() - before;
+            self.take(buffer, found);
+            match scanned? {
+                Scanned::Few => {}
+                Scanned::Rest => return Ok(false),
+                Scanned::Line => match self.line(buffer)? {
+                    None => return Ok(false),
+                    Some(words) if words.is_empty() => {}
+                    Some(words) => {
+                        found.push(Arc::from(words));
+                        left -= 1;
+                    }
+                },
+            }
+        }
+        Ok(true)
+    }
+
+    /// Finds the words of up to `most` arrays, where they lie.
+    fn scan(&mut self, buffer: &BytesMut, most: usize) -> Result<Scanned, ProtocolError> {
+        while self.ends.len() < most {
             if self.expected == 0 {
-                match buffer.first() {
-                    None => return Ok(None),
+                match buffer.get(self.at) {
+                    None => return Ok(Scanned::Rest),
                     Some(b'*') => {
-                        let Some(count) = self.count(buffer)? else { return Ok(None) };
+                        self.begun = self.at;
+                        let Some(count) = self.count(buffer)? else { return Ok(Scanned::Rest) };
                         self.expected = count;
                         if count == 0 {
-                            self.begin_anew(buffer);
                             continue;
                         }
                     }
-                    Some(_) => match self.line(buffer)? {
-                        Some(words) if words.is_empty() => continue,
-                        other => return Ok(other.map(Arc::from)),
-                    },
+                    Some(_) => return Ok(Scanned::Line),
                 }
             }
             while self.expected > 0 {
-                let Some(word) = self.word(buffer)? else { return Ok(None) };
+                let Some(word) = self.word(buffer)? else { return Ok(Scanned::Rest) };
                 self.words.push(word);
                 self.expected -= 1;
             }
-            let request = buffer.split_to(self.at).freeze();
-            let words = self.words.drain(..).map(|word| request.slice(word)).collect();
-            self.words.shrink_to(KEPT);
-            self.at = 0;
-            return Ok(Some(words));
+            self.ends.push(self.words.len());
         }
+        Ok(Scanned::Few)
+    }
+
+    /// Takes what is whole from the buffer. What has begun after it is found where it lies then.
+    fn take(&mut self, buffer: &mut BytesMut, found: &mut Vec<Arc<[Bytes]>>) {
+        let done = if self.expected == 0 { self.at } else { self.begun };
+        if done == 0 {
+            return;
+        }
+        let bytes = buffer.split_to(done).freeze();
+        let mut from = 0;
+        for end in self.ends.drain(..) {
+            found.push(self.words[from..end].iter().map(|word| bytes.slice(word.clone())).collect());
+            from = end;
+        }
+        self.words.drain(..from);
+        self.words.shrink_to(KEPT);
+        for word in &mut self.words {
+            *word = word.start - done..word.end - done;
+        }
+        (self.at, self.begun) = (self.at - done, 0);
+        self.seeker = Seeker::default();
     }
 
     /// How many more bytes it takes at least to get on. Worth a reserve before the next read, if there is room for that.
     #[must_use]
     pub fn missing(&self, buffer: &BytesMut) -> usize {
         self.length.map_or(1, |length| (self.at + length + 2).saturating_sub(buffer.len()).max(1))
-    }
-
-    fn begin_anew(&mut self, buffer: &mut BytesMut) {
-        buffer.advance(self.at);
-        self.at = 0;
     }
 
     /// `*3`
@@ -145,7 +207,7 @@ impl Requests {
                     let strange = self.strange(ProtocolError::UnauthenticatedBulk, ProtocolError::InvalidBulkLength);
                     return Err(if known { strange } else { ProtocolError::InvalidBulkLength });
                 }
-                if self.at + length > self.limits.request {
+                if self.at - self.begun + length > self.limits.request {
                     return Err(ProtocolError::TooBigRequest);
                 }
                 self.length = Some(length);

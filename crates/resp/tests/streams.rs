@@ -13,6 +13,14 @@ fn requests(stream: &[u8], cuts: &[usize], limits: Limits) -> Frames<Vec<Bytes>>
     feed(stream, cuts, |buffer| Ok(parser.next(buffer)?.map(|words| words.to_vec())))
 }
 
+/// The same, a few at a time.
+fn few_requests(stream: &[u8], cuts: &[usize], most: usize) -> Frames<Vec<Bytes>> {
+    let mut parser = Requests::new(Limits::KNOWN);
+    let mut found = Vec::new();
+    let (_, error) = feed(stream, cuts, |buffer| Ok(parser.next_few(buffer, most, &mut found)?.then_some(())));
+    (found.iter().map(|words| words.to_vec()).collect(), error)
+}
+
 fn replies(stream: &[u8], cuts: &[usize]) -> Frames<Reply> {
     let mut parser = Replies::new();
     feed(stream, cuts, |buffer| parser.next(buffer))
@@ -98,9 +106,14 @@ fn cuts() -> impl Strategy<Value = Vec<usize>> {
 
 proptest! {
     #[test]
-    fn requests_come_back_however_they_are_cut(all in prop::collection::vec(any_words(), 0..6), cuts in cuts()) {
+    fn requests_come_back_however_they_are_cut(
+        all in prop::collection::vec(any_words(), 0..6),
+        cuts in cuts(),
+        most in 1usize..5,
+    ) {
         let mut stream = BytesMut::new();
         all.iter().for_each(|words| encode_request(words, &mut stream));
+        prop_assert_eq!(few_requests(&stream, &cuts, most), (all.clone(), None));
         prop_assert_eq!(requests(&stream, &cuts, Limits::KNOWN), (all, None));
     }
 
@@ -124,10 +137,11 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_cut_anywhere_to_the_same_effect(garbage in garbage(), cuts in cuts()) {
+    fn garbage_is_cut_anywhere_to_the_same_effect(garbage in garbage(), cuts in cuts(), most in 1usize..5) {
         for limits in [Limits::KNOWN, Limits::STRANGER] {
             prop_assert_eq!(requests(&garbage, &cuts, limits), requests(&garbage, &[], limits));
         }
+        prop_assert_eq!(few_requests(&garbage, &cuts, most), requests(&garbage, &[], Limits::KNOWN));
         prop_assert_eq!(replies(&garbage, &cuts), replies(&garbage, &[]));
     }
 }
