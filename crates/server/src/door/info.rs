@@ -52,8 +52,8 @@ impl House {
         }
     }
 
-    pub(crate) fn count_command(&self) {
-        self.commands.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn count_commands(&self, count: u64) {
+        self.commands.fetch_add(count, Ordering::Relaxed);
     }
 }
 

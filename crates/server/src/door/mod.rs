@@ -6,6 +6,7 @@
 mod clients;
 mod cluster;
 mod connection;
+mod glimpse;
 mod info;
 mod keyspace;
 mod migrations;
@@ -26,7 +27,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use blueprint::{Blueprint, KeyspaceId};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use node::{Answer, Door, Input, RequestId};
 use resp::{Limits, ProtocolError, Requests as Parser};
 use tokio::io::AsyncReadExt;
@@ -71,6 +72,8 @@ pub(crate) struct Hall {
     requests: RefCell<Requests>,
     /// Those with something to be written.
     touched: RefCell<Vec<Rc<Connection>>>,
+    /// Commands that the house has not been told of.
+    commands: Cell<u64>,
     /// What the requests take that are not answered yet.
     bytes: Cell<usize>,
     /// They take less again.
@@ -89,6 +92,7 @@ impl Hall {
             connections: RefCell::default(),
             requests: RefCell::default(),
             touched: RefCell::default(),
+            commands: Cell::new(0),
             bytes: Cell::new(0),
             room: Notify::new(),
             refusing: Cell::new(false),
@@ -132,6 +136,10 @@ impl Hall {
         self.default.set(keyspace::default_of(blueprint).unwrap_or_default());
     }
 
+    fn count_commands(&self, count: u64) {
+        self.commands.set(self.commands.get() + count);
+    }
+
     fn touch(&self, connection: &Rc<Connection>) {
         if connection.touch() {
             self.touched.borrow_mut().push(Rc::clone(connection));
@@ -140,6 +148,7 @@ impl Hall {
 
     /// Whatever was answered leaves now.
     pub(crate) fn write_out(&self) {
+        self.house.count_commands(self.commands.take());
         let mut touched = self.touched.borrow_mut();
         for connection in touched.drain(..) {
             connection.write_out();
@@ -324,16 +333,12 @@ pub(crate) async fn serve(driver: Rc<Driver>, stream: TcpStream, door: Door) {
 fn read_ahead(
     parser: &mut Parser,
     buffer: &mut BytesMut,
+    words: &mut Vec<Arc<[Bytes]>>,
     ahead: &mut Vec<Result<Command, Reply>>,
 ) -> Result<bool, ProtocolError> {
-    while ahead.len() < MOST_AHEAD {
-        match parser.next(buffer)? {
-            Some(words) if !words.is_empty() => ahead.push(Command::parse(words)),
-            Some(_) => {} // an empty line
-            None => return Ok(false),
-        }
-    }
-    Ok(true)
+    let more = parser.next_few(buffer, MOST_AHEAD, words);
+    ahead.extend(words.drain(..).map(Command::parse));
+    more
 }
 
 async fn attend(driver: &Rc<Driver>, stream: TcpStream, door: Door) {
@@ -342,7 +347,7 @@ async fn attend(driver: &Rc<Driver>, stream: TcpStream, door: Door) {
     }
     let (connection, mut reader) = driver.hall.enter(stream, door);
     let mut parser = Parser::new(Limits::KNOWN);
-    let (mut buffer, mut ahead) = (BytesMut::new(), Vec::new());
+    let (mut buffer, mut words, mut ahead, mut seen) = (BytesMut::new(), Vec::new(), Vec::new(), Vec::new());
     while !connection.is_over() {
         if buffer.capacity() - buffer.len() < SMALLEST_READ {
             buffer.reserve(READ_AT_ONCE);
@@ -373,14 +378,20 @@ async fn attend(driver: &Rc<Driver>, stream: TcpStream, door: Door) {
         driver.look_at_clock();
         let mut is_more = true;
         while is_more && !connection.is_closing() {
-            let end = read_ahead(&mut parser, &mut buffer, &mut ahead);
+            let end = read_ahead(&mut parser, &mut buffer, &mut words, &mut ahead);
             let keyspace = driver.hall.keyspace_of(connection.keyspace.get());
             driver.lane.borrow().touch(keyspace, ahead.iter().flatten());
             for command in ahead.drain(..) {
-                if !connection.is_closing() {
-                    talk::hear(driver, &connection, command);
+                match glimpse::glimpse(driver, &connection, command) {
+                    _ if connection.is_closing() => {}
+                    Ok(read) => seen.push(read),
+                    Err(command) => {
+                        glimpse::answer(driver, &connection, &mut seen);
+                        talk::hear(driver, &connection, command);
+                    }
                 }
             }
+            glimpse::answer(driver, &connection, &mut seen);
             match end {
                 Ok(more) => is_more = more,
                 Err(error) if !connection.is_closing() => {

@@ -114,6 +114,11 @@ impl<T> Default for Order<T> {
 }
 
 impl<T> Order<T> {
+    /// Nothing is under way, and nothing waits, that a read there would have to follow.
+    pub(crate) fn is_clear(&self, spot: Spot) -> bool {
+        !self.alone && self.behind.is_empty() && (self.count == 0 || !self.lines.contains_key(&spot.number()))
+    }
+
     /// A new request. It comes back if it may begin at once.
     pub(crate) fn admit(&mut self, place: u64, concern: Concern, what: T, way: Way) -> Option<T> {
         if self.alone || !self.behind.is_empty() || (concern == Concern::All && self.count > 0) {
@@ -391,6 +396,22 @@ mod tests {
         assert_eq!(pipeline.done(4), [Begin(6)]);
         assert_eq!((pipeline.done(6), pipeline.done(5)), (vec![], vec![]));
         assert!(pipeline.is_empty());
+    }
+
+    /// Reads that are answered at once have no place here: they ask whether they would overtake anything.
+    #[test]
+    fn a_spot_is_clear_when_nothing_there_is_under_way() {
+        let mut pipeline = Pipeline::default();
+        let clear = |pipeline: &Pipeline| [A, B].map(|spot| pipeline.order.is_clear(spot));
+        assert_eq!(clear(&pipeline), [true, true]);
+        assert!(pipeline.ask(write(A), HERE));
+        assert_eq!(clear(&pipeline), [false, true]);
+        assert!(!pipeline.ask(Concern::All, HERE));
+        assert_eq!(clear(&pipeline), [false, false], "what concerns all waits, and is not overtaken");
+        assert_eq!(pipeline.done(0), [Begin(1)]);
+        assert_eq!(clear(&pipeline), [false, false], "it is alone");
+        assert_eq!(pipeline.done(1), []);
+        assert_eq!(clear(&pipeline), [true, true]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::lane::Driver;
 
 pub(super) fn hear(driver: &Rc<Driver>, connection: &Rc<Connection>, command: Result<Command, Reply>) {
     let hall = &driver.hall;
-    hall.house.count_command();
+    hall.count_commands(1);
     let command = match command {
         Ok(command) => command,
         Err(error) => {
