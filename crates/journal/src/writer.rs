@@ -128,7 +128,7 @@ impl Writer {
             must_sync |= !batch.is_memory
                 || !batch.records.iter().all(content::may_stay_in_memory)
                 || !self.shared.pen().writes_from_memory(encoded);
-            let append = |pen: &mut Pen| pen.append(encoded, &batch.records, batch.is_memory);
+            let append = |pen: &mut Pen| pen.append(encoded, &mut batch.records, batch.is_memory);
             self.with_room(encoded.growth, |pen| pen.has_room_for(encoded), append)?;
         }
         if must_sync {

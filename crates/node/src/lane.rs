@@ -21,9 +21,10 @@ use crate::io::{
 };
 use crate::node::{Config, Life};
 use crate::pass::Outgoing;
+use crate::places::Places;
 use crate::react::Reading;
 use crate::replica::{Replica, Tables};
-use crate::request::{Paper, Pending, Requests};
+use crate::request::{Paper, Pending};
 
 #[derive(Debug)]
 pub struct Lane<C> {
@@ -66,7 +67,8 @@ pub struct Lane<C> {
     pub(crate) reading: Option<Reading>,
     /// Only used by the planted bug that erases later than it looks.
     pub(crate) condemned: BTreeMap<BucketId, Instant>,
-    pub(crate) requests: Requests,
+    /// Those that phasers have, by their tickets.
+    pub(crate) requests: Places<Pending>,
     pub(crate) paper: Paper,
     pub(crate) hops: BTreeMap<u64, crate::request::Hopping>,
     /// When hops whose link has ended are answered, in order: at most one for each time that a link is dialled.
@@ -75,7 +77,7 @@ pub struct Lane<C> {
     pub(crate) outgoing: BTreeMap<u16, Outgoing>,
     /// Requests that other lanes have and have not answered yet.
     pub(crate) passed: usize,
-    pub(crate) next_ticket: u64,
+    pub(crate) next_hop: u64,
     /// Reads of the blueprint under way, and what they are for.
     pub(crate) asked: BTreeMap<u64, Asked>,
     next_ask: u64,
@@ -160,13 +162,13 @@ impl<C: Conduct> Lane<C> {
             told: BTreeMap::new(),
             reading: None,
             condemned: BTreeMap::new(),
-            requests: Requests::default(),
+            requests: Places::default(),
             paper: Paper::default(),
             hops: BTreeMap::new(),
             stranded: VecDeque::new(),
             outgoing: BTreeMap::new(),
             passed: 0,
-            next_ticket: seed >> 1, // an answer meant for an earlier process must not find its number here
+            next_hop: seed >> 1, // an answer meant for an earlier process must not find its number here
             asked: BTreeMap::new(),
             next_ask: 0,
             touched: BTreeSet::new(),
@@ -377,7 +379,7 @@ impl<C: Conduct> Lane<C> {
             }
             Out::Release { tables } => out.push(Output::Release { bucket, tables }),
             Out::Apply { index, ticket } => {
-                let pending = ticket.and_then(|ticket| self.requests.remove(&ticket));
+                let pending = ticket.and_then(|ticket| self.requests.take(ticket.0));
                 let entry = replica.phaser.log().get(index).expect("what was applied in this step is in the log");
                 let reply = replica.tables.execute::<C>(entry, pending.as_ref().map(|pending| &pending.command));
                 if let Some(pending) = pending {
@@ -385,7 +387,7 @@ impl<C: Conduct> Lane<C> {
                 }
             }
             Out::Serve { ticket, clock, good_until } => {
-                if let Some(pending) = self.requests.remove(&ticket) {
+                if let Some(pending) = self.requests.take(ticket.0) {
                     self.on_serve(bucket, pending, Served { clock, good_until }, later, out);
                 }
             }

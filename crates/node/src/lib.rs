@@ -13,6 +13,7 @@ mod lane;
 mod merge;
 mod node;
 mod pass;
+mod places;
 mod react;
 mod replica;
 mod request;
@@ -24,4 +25,5 @@ pub use io::{
 };
 pub use lane::Lane;
 pub use node::{Config, Life, Node};
+pub use places::Places;
 pub use replica::Tables;

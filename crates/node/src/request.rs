@@ -1,8 +1,5 @@
 //! Requests on their way: to a phaser of this node, to the primary's node, or back to whoever asked.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use blueprint::{Breach, BucketId, Conduct, Instant, KeyspaceId, LaneId, NodeId, Slot};
 use bytes::{Bytes, BytesMut};
 use phaser::{Refusal, Served, Ticket};
@@ -12,9 +9,6 @@ use crate::glance::Leads;
 use crate::io::{Answer, Door, HopId, Origin, Output, Passed, PeerMessage, RequestId};
 use crate::lane::{FollowUp, Lane};
 use crate::replica::Replica;
-
-/// Requests that phasers have. They are found by their tickets and never gone through, so the order of a hash does no harm.
-pub(crate) type Requests = HashMap<Ticket, Pending, BuildHasherDefault<Spread>>;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
@@ -182,8 +176,6 @@ impl<C: Conduct> Lane<C> {
     }
 
     fn submit(&mut self, now: Instant, bucket: BucketId, slot: Slot, pending: Pending, out: &mut Vec<Output>) {
-        self.next_ticket += 1;
-        let ticket = Ticket(self.next_ticket);
         if C::breaks(Breach::ChildCountsParentLeases) {
             self.borrow_leases(bucket);
         }
@@ -198,19 +190,19 @@ impl<C: Conduct> Lane<C> {
             && let Some(replica) = self.replicas.get_mut(&bucket)
             && replica.phaser.takes_at_once(slot)
         {
-            replica.phaser.take_at_once(now, ticket, slot, self.paper.write(&pending.command));
-            self.requests.insert(ticket, pending);
+            let body = self.paper.write(&pending.command);
+            replica.phaser.take_at_once(now, Ticket(self.requests.put(pending)), slot, body);
             if !std::mem::replace(&mut replica.touched, true) {
                 self.touched.insert(bucket);
             }
             return;
         }
-        let input = if pending.command.is_write() {
-            phaser::Input::Write { ticket, slot, body: self.paper.write(&pending.command) }
-        } else {
-            phaser::Input::Read { ticket, slot }
+        let body = pending.command.is_write().then(|| self.paper.write(&pending.command));
+        let ticket = Ticket(self.requests.put(pending));
+        let input = match body {
+            Some(body) => phaser::Input::Write { ticket, slot, body },
+            None => phaser::Input::Read { ticket, slot },
         };
-        self.requests.insert(ticket, pending);
         self.drive(now, bucket, input, out);
     }
 
@@ -231,8 +223,8 @@ impl<C: Conduct> Lane<C> {
         pending: Pending,
         out: &mut Vec<Output>,
     ) {
-        self.next_ticket += 1;
-        let id = HopId { lane: self.lane.number, number: self.next_ticket };
+        self.next_hop += 1;
+        let id = HopId { lane: self.lane.number, number: self.next_hop };
         let Pending { keyspace, command, hops, home, .. } = pending;
         let until = now + self.config.hop_patience;
         self.hops.insert(id.number, Hopping { to: node, origin, home, writes: command.is_write(), until });
@@ -308,7 +300,7 @@ impl<C: Conduct> Lane<C> {
     }
 
     pub(crate) fn on_refused(&mut self, ticket: Ticket, why: Refusal, out: &mut Vec<Output>) {
-        let Some(pending) = self.requests.remove(&ticket) else { return };
+        let Some(pending) = self.requests.take(ticket.0) else { return };
         let origin = pending.origin.or_else(|| pending.then.and_then(|read| read.origin));
         if let Some(origin) = origin {
             self.answer(pending.home, origin, why.into(), out);
@@ -316,7 +308,7 @@ impl<C: Conduct> Lane<C> {
     }
 
     pub(crate) fn on_forward(&mut self, ticket: Ticket, later: &mut Vec<FollowUp>, out: &mut Vec<Output>) {
-        let Some(mut pending) = self.requests.remove(&ticket) else { return };
+        let Some(mut pending) = self.requests.take(ticket.0) else { return };
         pending.hops = pending.hops.saturating_add(1); // also bounds how often two replicas of this node can send it to and fro
         if let Some(read) = pending.then {
             later.push(FollowUp::Route(*read));
@@ -328,7 +320,7 @@ impl<C: Conduct> Lane<C> {
     }
 
     pub(crate) fn on_uncertain(&mut self, ticket: Ticket, later: &mut Vec<FollowUp>, out: &mut Vec<Output>) {
-        let Some(pending) = self.requests.remove(&ticket) else { return };
+        let Some(pending) = self.requests.take(ticket.0) else { return };
         if let Some(read) = pending.then {
             later.push(FollowUp::Route(*read));
         } else if let Some(origin) = pending.origin {
@@ -374,24 +366,6 @@ impl Paper {
         }
         command.encode_into(&mut self.piece);
         self.piece.split().freeze()
-    }
-}
-
-/// Tickets are numbers in a row: multiplied they are as good as random, and the same in every run.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Spread(u64);
-
-impl Hasher for Spread {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }
 

@@ -83,7 +83,7 @@ impl Durable {
             Record::Found { .. } => {}
             Record::Adopt(incarnation) => self.me.incarnation = *incarnation,
             Record::Promise(term) => self.promised = self.promised.max(*term),
-            Record::Append { previous, entries } => self.append(*previous, entries),
+            Record::Append { previous, entries } => self.append(*previous, entries.iter().cloned()),
             Record::Commit(at) => {
                 if self.log.holds(*at) {
                     self.commit = self.commit.max(at.index);
@@ -104,22 +104,30 @@ impl Durable {
         }
     }
 
-    fn append(&mut self, previous: Position, entries: &[Entry]) {
+    /// The same, and takes what it can use out of the record: whoever has written it needs it no more.
+    pub fn absorb_from(&mut self, record: &mut Record) {
+        match record {
+            Record::Append { previous, entries } => self.append(*previous, entries.drain(..)),
+            other => self.absorb(other),
+        }
+    }
+
+    fn append(&mut self, previous: Position, entries: impl Iterator<Item = Entry>) {
         // An append whose predecessor was lost is lost too.
         if !self.log.holds(previous) || previous.index < self.commit {
             return;
         }
-        // Whoever wrote these had promised their term, even if that record was lost.
-        self.promised = entries.iter().map(|e| e.at.term).fold(self.promised, Term::max);
         self.log.truncate(previous.index.next());
         for entry in entries {
-            self.log.push(entry.clone());
+            // Whoever wrote these had promised their term, even if that record was lost.
+            self.promised = self.promised.max(entry.at.term);
             if entry.payload == Payload::Reign {
                 // No table of an earlier rule stands here, unless what it was made of is lost.
                 let former = self.as_of.where_value(|as_of| *as_of >= entry.at.index);
                 self.as_of.remove(&former);
                 self.tables.retain(|slot, _| !former.contains(*slot));
             }
+            self.log.push(entry);
         }
     }
 

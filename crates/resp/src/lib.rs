@@ -16,4 +16,4 @@ mod requests;
 pub use encode::{Protocol, encode, encode_request};
 pub use error::ProtocolError;
 pub use replies::Replies;
-pub use requests::{Limits, Requests};
+pub use requests::{Limits, Requests, Words};

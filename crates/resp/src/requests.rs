@@ -54,6 +54,27 @@ pub struct Requests {
     ends: Vec<usize>,
 }
 
+/// The words of one request. There is at least one.
+#[derive(Clone, Debug)]
+pub enum Words<'a> {
+    /// Where they lie in these bytes.
+    Array {
+        bytes: &'a Bytes,
+        places: &'a [Range<usize>],
+    },
+    Line(Vec<Bytes>),
+}
+
+impl Words<'_> {
+    #[must_use]
+    pub fn into_shared(self) -> Arc<[Bytes]> {
+        match self {
+            Self::Array { bytes, places } => places.iter().map(|place| bytes.slice(place.clone())).collect(),
+            Self::Line(words) => words.into(),
+        }
+    }
+}
+
 /// Why no more arrays were looked for.
 enum Scanned {
     /// There are as many as were wanted.
@@ -86,9 +107,9 @@ impl Requests {
     ///
     /// Between two calls the buffer may only grow.
     pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<Arc<[Bytes]>>, ProtocolError> {
-        let mut found = Vec::new();
-        self.next_few(buffer, 1, &mut found)?;
-        Ok(found.pop())
+        let mut found = None;
+        self.next_few(buffer, 1, |words| found = Some(words.into_shared()))?;
+        Ok(found)
     }
 
     /// The same for up to `most` that have arrived. Their bytes are taken together: to take them one by one costs more than to read them.
@@ -97,14 +118,14 @@ impl Requests {
         &mut self,
         buffer: &mut BytesMut,
         most: usize,
-        found: &mut Vec<Arc<[Bytes]>>,
+        mut found: impl FnMut(Words<'_>),
     ) -> Result<bool, ProtocolError> {
         let mut left = most;
         while left > 0 {
             let before = self.ends.len();
             let scanned = self.scan(buffer, left);
             left -= self.ends.len() - before;
-            self.take(buffer, found);
+            self.take(buffer, &mut found);
             match scanned? {
                 Scanned::Few => {}
                 Scanned::Rest => return Ok(false),
@@ -112,7 +133,7 @@ impl Requests {
                     None => return Ok(false),
                     Some(words) if words.is_empty() => {}
                     Some(words) => {
-                        found.push(Arc::from(words));
+                        found(Words::Line(words));
                         left -= 1;
                     }
                 },
@@ -149,7 +170,7 @@ impl Requests {
     }
 
     /// Takes what is whole from the buffer. What has begun after it is found where it lies then.
-    fn take(&mut self, buffer: &mut BytesMut, found: &mut Vec<Arc<[Bytes]>>) {
+    fn take(&mut self, buffer: &mut BytesMut, found: &mut impl FnMut(Words<'_>)) {
         let done = if self.expected == 0 { self.at } else { self.begun };
         if done == 0 {
             return;
@@ -157,7 +178,7 @@ impl Requests {
         let bytes = buffer.split_to(done).freeze();
         let mut from = 0;
         for end in self.ends.drain(..) {
-            found.push(self.words[from..end].iter().map(|word| bytes.slice(word.clone())).collect());
+            found(Words::Array { bytes: &bytes, places: &self.words[from..end] });
             from = end;
         }
         self.words.drain(..from);

@@ -17,7 +17,9 @@ fn requests(stream: &[u8], cuts: &[usize], limits: Limits) -> Frames<Vec<Bytes>>
 fn few_requests(stream: &[u8], cuts: &[usize], most: usize) -> Frames<Vec<Bytes>> {
     let mut parser = Requests::new(Limits::KNOWN);
     let mut found = Vec::new();
-    let (_, error) = feed(stream, cuts, |buffer| Ok(parser.next_few(buffer, most, &mut found)?.then_some(())));
+    let (_, error) = feed(stream, cuts, |buffer| {
+        Ok(parser.next_few(buffer, most, |words| found.push(words.into_shared()))?.then_some(()))
+    });
     (found.iter().map(|words| words.to_vec()).collect(), error)
 }
 

@@ -3,6 +3,7 @@
 //! A command is its row and its words. One command touches one slot: that is what makes split and backfill exact slot by slot.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,6 +71,22 @@ impl Command {
         }
         Arc::make_mut(&mut words)[0] = Bytes::from_static(row.name.as_bytes());
         Ok(Command::of(row, words, None))
+    }
+
+    /// The same of words that lie in these bytes. Nearly always the first of them is all that it takes to know the row, and then none of it
+    /// is kept: the name is the row's own.
+    pub fn parse_within(bytes: &Bytes, places: &[Range<usize>]) -> Result<Command, Reply> {
+        let [name, rest @ ..] = places else { return Command::parse(Vec::new()) };
+        let plain = |row: &&Row| !row.has(flag::INTERNAL | flag::CONTAINER) && row.container().is_none();
+        let row = row::named(&bytes[name.clone()]).filter(plain);
+        match row.filter(|row| row.takes(places.len()) && row.number != commands::SERIES) {
+            Some(row) => {
+                let name = std::iter::once(Bytes::from_static(row.name.as_bytes()));
+                let words = name.chain(rest.iter().map(|place| bytes.slice(place.clone()))).collect();
+                Ok(Command::of(row, words, None))
+            }
+            None => Command::parse(places.iter().map(|place| bytes.slice(place.clone())).collect::<Arc<[Bytes]>>()),
+        }
     }
 
     /// Without a look at who asks, and with any row. The words are as many as the row wants.

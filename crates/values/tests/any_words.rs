@@ -138,3 +138,27 @@ proptest! {
         }
     }
 }
+
+/// Every name there is, of whatever kind, with any number of words: it makes no difference how they came.
+#[test]
+fn words_that_lie_side_by_side_are_the_same_command() {
+    let names = rows().map(|row| row.name).chain(["", "nonsense", "SeT", "config|get", "reap", "slot|exec"]);
+    for name in names {
+        let parts = name.split('|').map(|part| Bytes::copy_from_slice(part.as_bytes()));
+        for head in [parts.collect::<Vec<_>>(), vec![Bytes::copy_from_slice(name.as_bytes())]] {
+            for count in 0..6 {
+                let rest = WORDS[1..].iter().take(count).map(|word| Bytes::from_static(word.as_bytes()));
+                let words: Vec<Bytes> = head.iter().cloned().chain(rest).collect();
+                let mut ends = 0;
+                let mut place = |word: &Bytes| {
+                    ends += word.len();
+                    ends - word.len()..ends
+                };
+                let places: Vec<_> = words.iter().map(&mut place).collect();
+                let bytes = Bytes::from(words.concat());
+                assert_eq!(Command::parse_within(&bytes, &places), Command::parse(words.clone()), "{words:?}");
+            }
+        }
+    }
+    assert_eq!(Command::parse_within(&Bytes::new(), &[]), Command::parse(Vec::new()));
+}

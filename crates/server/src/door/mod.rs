@@ -27,9 +27,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use blueprint::{Blueprint, KeyspaceId};
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use node::{Answer, Door, Input, RequestId};
-use resp::{Limits, ProtocolError, Requests as Parser};
+use resp::{Limits, ProtocolError, Requests as Parser, Words};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
@@ -157,7 +157,7 @@ impl Hall {
 
     /// What became of a request.
     pub(crate) fn answer(&self, driver: &Driver, id: RequestId, answer: Answer) {
-        let Some(request) = self.requests.borrow_mut().take(id) else { return };
+        let Some(request) = self.requests.borrow_mut().take(id.0) else { return };
         let may_ask_again = answer == Answer::TryAgain && driver.now() < request.until;
         match request.asker {
             Asker::Client { connection, place } if may_ask_again && request.command.is_write() => {
@@ -249,7 +249,7 @@ impl Hall {
     fn put(&self, driver: &Driver, request: Request) {
         let (command, door) = (request.command.clone(), request.door);
         let keyspace = self.keyspace_of(request.keyspace);
-        let id = self.requests.borrow_mut().put(request);
+        let id = RequestId(self.requests.borrow_mut().put(request));
         if !self.sweeping.replace(true)
             && let Some(driver) = driver.this()
         {
@@ -265,7 +265,7 @@ impl Hall {
             sleep(SWEEP).await;
             // `until` was that long after it was asked.
             let limit = clock::now() - (LONGEST_WAIT - PATIENCE);
-            let overdue = hall.requests.borrow_mut().take_older_than(limit);
+            let overdue = hall.requests.borrow_mut().take_if(|request| request.until < limit);
             for request in overdue {
                 hall.give_up(&driver, request);
             }
@@ -333,12 +333,14 @@ pub(crate) async fn serve(driver: Rc<Driver>, stream: TcpStream, door: Door) {
 fn read_ahead(
     parser: &mut Parser,
     buffer: &mut BytesMut,
-    words: &mut Vec<Arc<[Bytes]>>,
     ahead: &mut Vec<Result<Command, Reply>>,
 ) -> Result<bool, ProtocolError> {
-    let more = parser.next_few(buffer, MOST_AHEAD, words);
-    ahead.extend(words.drain(..).map(Command::parse));
-    more
+    parser.next_few(buffer, MOST_AHEAD, |words| {
+        ahead.push(match words {
+            Words::Array { bytes, places } => Command::parse_within(bytes, places),
+            Words::Line(words) => Command::parse(words),
+        });
+    })
 }
 
 async fn attend(driver: &Rc<Driver>, stream: TcpStream, door: Door) {
@@ -347,7 +349,7 @@ async fn attend(driver: &Rc<Driver>, stream: TcpStream, door: Door) {
     }
     let (connection, mut reader) = driver.hall.enter(stream, door);
     let mut parser = Parser::new(Limits::KNOWN);
-    let (mut buffer, mut words, mut ahead, mut seen) = (BytesMut::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut buffer, mut ahead, mut seen) = (BytesMut::new(), Vec::new(), Vec::new());
     while !connection.is_over() {
         if buffer.capacity() - buffer.len() < SMALLEST_READ {
             buffer.reserve(READ_AT_ONCE);
@@ -378,7 +380,7 @@ async fn attend(driver: &Rc<Driver>, stream: TcpStream, door: Door) {
         driver.look_at_clock();
         let mut is_more = true;
         while is_more && !connection.is_closing() {
-            let end = read_ahead(&mut parser, &mut buffer, &mut words, &mut ahead);
+            let end = read_ahead(&mut parser, &mut buffer, &mut ahead);
             let keyspace = driver.hall.keyspace_of(connection.keyspace.get());
             driver.lane.borrow().touch(keyspace, ahead.iter().flatten());
             for command in ahead.drain(..) {

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use blueprint::Instant;
 use bytes::Bytes;
-use node::{Door, RequestId};
+use node::{Door, Places};
 use tokio::sync::oneshot;
 use values::{Command, Reply, Spread};
 
@@ -77,78 +77,12 @@ pub(crate) enum Asker {
     Task(oneshot::Sender<Reply>),
 }
 
-/// A number is a place in the list and how often that place was used before: an answer that comes twice finds nothing.
-#[derive(Default)]
-pub(crate) struct Requests {
-    places: Vec<(u32, Option<Request>)>,
-    free: Vec<u32>,
-}
-
-impl Requests {
-    pub(crate) fn put(&mut self, request: Request) -> RequestId {
-        let at = self.free.pop().unwrap_or_else(|| {
-            self.places.push((0, None));
-            self.places.len() as u32 - 1
-        });
-        let place = &mut self.places[at as usize];
-        place.1 = Some(request);
-        RequestId(u64::from(place.0) << 32 | u64::from(at))
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.free.len() == self.places.len()
-    }
-
-    /// Takes those that nobody was to ask for again after this time.
-    pub(crate) fn take_older_than(&mut self, limit: Instant) -> Vec<Request> {
-        let mut taken = Vec::new();
-        for (at, place) in self.places.iter_mut().enumerate() {
-            if let Some(request) = place.1.take_if(|request| request.until < limit) {
-                place.0 = place.0.wrapping_add(1);
-                self.free.push(at as u32);
-                taken.push(request);
-            }
-        }
-        taken
-    }
-
-    pub(crate) fn take(&mut self, id: RequestId) -> Option<Request> {
-        let (use_number, at) = ((id.0 >> 32) as u32, id.0 as u32);
-        let place = self.places.get_mut(at as usize).filter(|place| place.0 == use_number)?;
-        let request = place.1.take()?;
-        place.0 = place.0.wrapping_add(1);
-        self.free.push(at);
-        Some(request)
-    }
-}
+/// Those under way, by their numbers.
+pub(crate) type Requests = Places<Request>;
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-
-    fn request() -> Request {
-        let (answer, _) = oneshot::channel();
-        let command = Command::get(Bytes::from_static(b"k"));
-        Request {
-            asker: Asker::Task(answer),
-            keyspace: Chosen::Default,
-            command,
-            door: Door::Any,
-            until: Instant::ZERO,
-        }
-    }
-
-    #[test]
-    fn a_number_is_answered_once() {
-        let mut requests = Requests::default();
-        let (first, second) = (requests.put(request()), requests.put(request()));
-        assert!(first != second && requests.take(first).is_some() && requests.take(first).is_none());
-        let third = requests.put(request());
-        assert!(third != first, "the same place, another number");
-        assert!(requests.take(first).is_none() && requests.take(third).is_some() && requests.take(second).is_some());
-    }
 
     #[test]
     fn many_empty_words_are_a_large_request() {
@@ -159,16 +93,5 @@ mod tests {
         assert!(matches!(concern(&words), Concern::Write { large: false, .. }));
         words.resize(LARGE, Bytes::new());
         assert!(matches!(concern(&words), Concern::Write { large: true, .. }));
-    }
-
-    #[test]
-    fn who_waited_too_long_is_not_answered_later() {
-        let mut requests = Requests::default();
-        let until = |millis| Instant::ZERO + Duration::from_millis(millis);
-        let old = requests.put(Request { until: until(1), ..request() });
-        let young = requests.put(Request { until: until(3), ..request() });
-        assert_eq!(requests.take_older_than(until(2)).len(), 1);
-        assert!(requests.take(old).is_none() && !requests.is_empty());
-        assert!(requests.take(young).is_some() && requests.is_empty());
     }
 }
