@@ -138,7 +138,8 @@ mod tests {
             <path d="M712.6 134.0H748.2" stroke="#222222" stroke-width="1.5"/>
             <text x="754.2" y="138.0">459,600</text>
             </svg>
-        "##]].assert_eq(&chart(&crate::show::tests::sample()));
+        "##]]
+        .assert_eq(&chart(&crate::show::tests::sample()));
     }
 
     #[test]

@@ -146,7 +146,8 @@ pub(crate) mod tests {
             ╞════════════════════════════════════════════════════════════════════════════════════════╡
             │ single   SET, pipeline 1: per second ÷ valkey's   ≥ 1      1.091 (1.082–1.1)   met     │
             │ single   SET, pipeline 1: per second ÷ valkey's   ≥ 1.5    1.091 (1.082–1.1)   not met │
-            └────────────────────────────────────────────────────────────────────────────────────────┘"#]].assert_eq(&bars(&[sample()]));
+            └────────────────────────────────────────────────────────────────────────────────────────┘"#]]
+        .assert_eq(&bars(&[sample()]));
         expect!["No bar could be looked at: nobody to compare with was here."].assert_eq(&bars(&[]));
     }
 }

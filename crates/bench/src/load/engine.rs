@@ -159,7 +159,9 @@ impl<'a> Engine<'a> {
     }
 
     fn open_window(&mut self, now: Instant, until: Option<Instant>) -> Window {
-        self.outcome = Outcome::default();
+        // Errors of the warming up are errors, too.
+        (self.outcome.operations, self.outcome.missing) = (0, 0);
+        self.outcome.latency.clear();
         Window::Open {
             since: now,
             until,

@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -29,8 +29,16 @@ const PAUSE: Duration = Duration::from_millis(5);
 const LOOK: Duration = Duration::from_millis(20);
 /// How long one attempt may take before it is given up. Longer than a server takes that holds on to writes during a change.
 const PATIENCE: Duration = Duration::from_secs(12);
+/// For what is open in the end.
+const LAST_ANSWERS: Duration = Duration::from_secs(40);
 /// For letting somebody in who listens.
 const ADMISSION: Duration = Duration::from_millis(200);
+
+/// What the clients are told.
+const GO_ON: u8 = 0;
+const FINISH: u8 = 1;
+/// Nobody wants to know any more.
+const LEAVE: u8 = 2;
 
 /// Which keys are written.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +87,7 @@ impl Chronicle {
 #[derive(Debug)]
 pub(crate) struct Steadfast {
     began: Instant,
-    stop: Arc<AtomicBool>,
+    stop: Arc<AtomicU8>,
     thread: Option<JoinHandle<Result<Chronicle, Error>>>,
 }
 
@@ -90,7 +98,7 @@ impl Steadfast {
         value_bytes: usize,
         target: Target,
     ) -> Result<Self, Error> {
-        let (began, stop) = (Instant::now(), Arc::new(AtomicBool::new(false)));
+        let (began, stop) = (Instant::now(), Arc::new(AtomicU8::new(GO_ON)));
         let crowd = Crowd::new(nodes, clients, value_bytes, target, began)?;
         let told = Arc::clone(&stop);
         let thread = Some(std::thread::spawn(move || crowd.run(&told)));
@@ -104,7 +112,7 @@ impl Steadfast {
 
     /// What is open is waited for.
     pub(crate) fn stop(mut self) -> Result<Chronicle, Error> {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop.store(FINISH, Ordering::Relaxed);
         let thread = self.thread.take().expect("it is stopped once");
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
@@ -112,7 +120,9 @@ impl Steadfast {
 
 impl Drop for Steadfast {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        if self.thread.is_some() {
+            self.stop.store(LEAVE, Ordering::Relaxed);
+        }
     }
 }
 
@@ -204,11 +214,21 @@ impl Crowd {
         })
     }
 
-    fn run(mut self, stop: &AtomicBool) -> Result<Chronicle, Error> {
+    fn run(mut self, stop: &AtomicU8) -> Result<Chronicle, Error> {
         let (mut events, mut chunk) = (Vec::with_capacity(256), vec![0; 4096]);
+        // When they were last to go on.
+        let mut wanted = Instant::now();
         loop {
-            let is_stopped = stop.load(Ordering::Relaxed);
-            let now = Instant::now();
+            let told = stop.load(Ordering::Relaxed);
+            if told == LEAVE {
+                return Err(Error::Interrupted);
+            }
+            let (is_stopped, now) = (told == FINISH, Instant::now());
+            if !is_stopped {
+                wanted = now;
+            } else if now - wanted > LAST_ANSWERS {
+                return Err(Error::Server(format!("writes still wait {LAST_ANSWERS:?} after all should be well")));
+            }
             self.look_who_leads(now);
             for place in 0..self.clients.len() {
                 match self.clients[place].state {

@@ -80,10 +80,7 @@ fn start(stage: &Stage<'_>, peer: Peer, place: &Place) -> Result<Servers, Error>
     let servers = Godwit { binary, place, port, nodes: 2, replicas: 1, level, buckets: 64, lanes: 1 }.start()?;
     let [from, to] = servers.nodes[..] else { return Err(Error::Server("there are not two nodes".into())) };
     let routes = Routes::learn(&servers.nodes).ok_or_else(|| Error::Server("nobody says who leads what".into()))?;
-    for (first, last) in routes.ranges_of(to) {
-        migrate(to, from, first, last)?;
-        until("the first node leads these slots", PATIENCE, || is_over(to))?;
-    }
+    migrate(to, from, &routes.ranges_of(to))?;
     until("the first node leads everything", PATIENCE, || leads_alone(from, 0, 16383))?;
     Ok(servers)
 }
@@ -97,7 +94,7 @@ fn measure(servers: Servers, keys: u32) -> Result<Reading, Error> {
     let writers = Steadfast::start(&servers.nodes, CLIENTS, VALUE, Target::Among(keys))?;
     sleep(CALM);
     let begun = writers.now();
-    migrate(from, to, 0, 8191)?;
+    migrate(from, to, &[(0, 8191)])?;
     until("the slots have moved", PATIENCE, || Ok(is_over(from)? && leads_alone(to, 0, 8191)?))?;
     let ended = writers.now();
     sleep(CALM);
@@ -114,10 +111,11 @@ fn measure(servers: Servers, keys: u32) -> Result<Reading, Error> {
     ]))
 }
 
-fn migrate(from: SocketAddr, to: SocketAddr, first: u16, last: u16) -> Result<(), Error> {
+fn migrate(from: SocketAddr, to: SocketAddr, ranges: &[(u16, u16)]) -> Result<(), Error> {
     let id = must(to, &["CLUSTER", "MYID"])?;
-    let (first, last) = (first.to_string(), last.to_string());
-    must(from, &["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", &first, &last, "NODE", &id]).map(drop)
+    let ranges: Vec<String> = ranges.iter().flat_map(|(first, last)| [first.to_string(), last.to_string()]).collect();
+    let ranges: Vec<&str> = ranges.iter().map(String::as_str).collect();
+    must(from, &[&["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE"], &ranges[..], &["NODE", &id]].concat()).map(drop)
 }
 
 /// Whether everything that this node was asked to give away is done. What failed is an error.
