@@ -189,6 +189,8 @@ pub struct Results {
     pub cells: Vec<Cell>,
     pub bars: Vec<Bar>,
     pub notes: Vec<String>,
+    /// The most of this machine that somebody took during a turn who has no part in it, 0 to 1.
+    pub disturbance: f64,
 }
 
 impl Results {
@@ -202,10 +204,11 @@ impl Results {
             cells: Vec::new(),
             bars: Vec::new(),
             notes: Vec::new(),
+            disturbance: 0.0,
         }
     }
 
-    pub(crate) fn guarantee(&mut self, who: impl ToString, words: &str) {
+    pub(crate) fn guarantee(&mut self, who: Peer, words: &str) {
         self.guarantees.push((who.to_string(), words.to_owned()));
     }
 
@@ -242,7 +245,8 @@ impl Results {
     }
 
     /// Both gave the same answer to the same question only if nobody answered with errors.
-    pub(crate) fn note_errors(&mut self, cell: &str, who: Peer, outcome: &Outcome) {
+    pub(crate) fn note(&mut self, cell: &str, who: Peer, outcome: &Outcome) {
+        self.disturbance = self.disturbance.max(outcome.disturbance());
         if outcome.errors + outcome.missing + outcome.moved > 0 {
             let error = outcome.error.as_ref().map(|error| format!(", the first: {error}")).unwrap_or_default();
             let Outcome { errors, missing, moved, .. } = outcome;

@@ -7,12 +7,21 @@ use crate::peers::Peer;
 use crate::results::{Bar, Cell, Measure, Results, number};
 use crate::statistics::Summary;
 
+/// What others may use of the machine before it has to be said. Kernel threads and idle servers use some of it.
+const BEARABLE: f64 = 0.1;
+
 /// A row: who did what in which cell, how ours is beside it, and what was promised.
 pub fn row(results: &Results) -> String {
     let mut text = format!("{}: {}\n{}\n", results.row, results.about, table_of(results));
     text += "guaranteed:\n";
     for (who, words) in &results.guarantees {
         text += &format!("  {who:<8}{words}\n");
+    }
+    if results.disturbance > BEARABLE {
+        let percent = 100.0 * results.disturbance;
+        text += &format!(
+            "  somebody else used up to {percent:.0}% of this machine during a turn: the figures mean little\n"
+        );
     }
     for note in &results.notes {
         text += &format!("  note: {note}\n");

@@ -23,6 +23,24 @@ fn ticks(stat: &str) -> Option<u64> {
     Some(fields.filter_map(|field| field.parse::<u64>().ok()).sum())
 }
 
+/// Processor time that anybody used since the machine was started, this one's host included.
+pub(crate) fn everyones_time() -> Duration {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks = busy_ticks(text.lines().next().unwrap_or_default());
+    Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// `cpu user nice system idle iowait irq softirq steal …`: all of these but those in which nothing was done.
+fn busy_ticks(line: &str) -> u64 {
+    let fields = line.split_whitespace().skip(1).take(8).enumerate();
+    fields.filter(|(place, _)| !matches!(place, 3 | 4)).filter_map(|(_, field)| field.parse::<u64>().ok()).sum()
+}
+
+/// How many processors there are for us.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 /// Bytes in memory.
 pub(crate) fn resident(processes: &[u32]) -> u64 {
     let pages = |process: &u32| {
@@ -73,7 +91,7 @@ impl Machine {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Self {
             date: date(now.as_secs()),
-            cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            cores: cores(),
             processor: line_of("/proc/cpuinfo", "model name"),
             memory_mib: kib.unwrap_or(0) / 1024,
             kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
@@ -117,6 +135,11 @@ mod tests {
     fn times_after_a_name_with_anything_in_it() {
         let stat = "12 (a) b (c)) S 1 12 12 0 -1 4194560 1 2 3 4 100 20 3 4 20 0 4 0 777 0 0";
         assert_eq!(ticks(stat), Some(127));
+    }
+
+    #[test]
+    fn what_is_idle_is_nobodys() {
+        assert_eq!(busy_ticks("cpu  100 20 3 4000 500 6 7 8 0 0"), 144);
     }
 
     #[test]

@@ -152,8 +152,8 @@ impl<'a> Engine<'a> {
             }
             self.look_who_leads(now);
         }
-        if let Window::Open { since, processor, own, .. } = window {
-            self.close_window(since, processor, own, Instant::now());
+        if let Window::Open { since, used, .. } = window {
+            self.close_window(since, used, Instant::now());
         }
         Ok(self.outcome)
     }
@@ -162,25 +162,23 @@ impl<'a> Engine<'a> {
         // Errors of the warming up are errors, too.
         (self.outcome.operations, self.outcome.missing) = (0, 0);
         self.outcome.latency.clear();
-        Window::Open {
-            since: now,
-            until,
-            processor: system::processor_time(&self.work.servers),
-            own: system::processor_time(&[std::process::id()]),
-        }
+        Window::Open { since: now, until, used: Used::until_now(&self.work.servers) }
     }
 
-    fn close_window(&mut self, since: Instant, processor: Duration, own: Duration, now: Instant) {
+    fn close_window(&mut self, since: Instant, before: Used, now: Instant) {
+        let used = Used::until_now(&self.work.servers);
         self.outcome.elapsed = now - since;
-        self.outcome.processor = system::processor_time(&self.work.servers).saturating_sub(processor);
-        self.outcome.own_processor = system::processor_time(&[std::process::id()]).saturating_sub(own);
+        self.outcome.processor = used.servers.saturating_sub(before.servers);
+        self.outcome.own_processor = used.own.saturating_sub(before.own);
+        let all = used.everyone.saturating_sub(before.everyone);
+        self.outcome.others_processor = all.saturating_sub(self.outcome.processor + self.outcome.own_processor);
     }
 
     fn advance(&mut self, window: Window, now: Instant) -> Window {
         match window {
             Window::Warm { until, measured } if now >= until => self.open_window(now, Some(now + measured)),
-            Window::Open { since, until: Some(until), processor, own } if now >= until => {
-                self.close_window(since, processor, own, now);
+            Window::Open { since, until: Some(until), used } if now >= until => {
+                self.close_window(since, used, now);
                 self.is_sending = false;
                 Window::Closed
             }
@@ -339,8 +337,26 @@ impl<'a> Engine<'a> {
 #[derive(Clone, Copy, Debug)]
 enum Window {
     Warm { until: Instant, measured: Duration },
-    Open { since: Instant, until: Option<Instant>, processor: Duration, own: Duration },
+    Open { since: Instant, until: Option<Instant>, used: Used },
     Closed,
+}
+
+/// Processor time until some moment.
+#[derive(Clone, Copy, Debug)]
+struct Used {
+    servers: Duration,
+    own: Duration,
+    everyone: Duration,
+}
+
+impl Used {
+    fn until_now(servers: &[u32]) -> Self {
+        Self {
+            servers: system::processor_time(servers),
+            own: system::processor_time(&[std::process::id()]),
+            everyone: system::everyones_time(),
+        }
+    }
 }
 
 impl Window {

@@ -19,6 +19,8 @@ pub(crate) mod steadfast;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::system;
+
 pub use engine::run;
 pub use histogram::Histogram;
 pub use keys::Keys;
@@ -68,6 +70,8 @@ pub struct Outcome {
     pub processor: Duration,
     /// Of this process.
     pub own_processor: Duration,
+    /// Of everyone else on this machine.
+    pub others_processor: Duration,
     pub errors: u64,
     /// The first that was answered.
     pub error: Option<String>,
@@ -80,6 +84,11 @@ pub struct Outcome {
 impl Outcome {
     pub fn per_second(&self) -> f64 {
         self.operations as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// How much of this machine somebody took meanwhile who has no part in it, 0 to 1: above a few percent the figures mean little.
+    pub fn disturbance(&self) -> f64 {
+        self.others_processor.as_secs_f64() / (self.elapsed.as_secs_f64().max(1e-9) * system::cores() as f64)
     }
 
     /// Of the servers, for each operation, in µs.

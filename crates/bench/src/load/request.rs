@@ -107,7 +107,7 @@ impl Batch {
         };
         self.bytes.clear();
         for _ in 0..count {
-            let template = if dice % 5 == 0 { &self.write } else { read };
+            let template = if dice.is_multiple_of(5) { &self.write } else { read };
             dice = dice.rotate_left(11).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 3;
             let from = self.bytes.len();
             self.bytes.extend_from_slice(&template.bytes);

@@ -175,7 +175,7 @@ impl Turns {
                     at: contender.at(),
                     servers: contender.servers.processes.clone(),
                 })?;
-                results.note_errors(name, who, &outcome);
+                results.note(name, who, &outcome);
                 cell.add(who, reading(&outcome));
             }
         }
