@@ -12,6 +12,7 @@ macro_rules! say {
 
 mod ask;
 mod auto;
+mod bench;
 mod dev;
 mod history;
 mod inspect;
@@ -85,6 +86,8 @@ enum Command {
     Inspect(inspect::Inspect),
     /// Prove that a live cluster loses and repeats nothing: work, faults, and a judgement of every answer
     Prove(prove::Prove),
+    /// How Godwit is beside others, on this machine: the same work for everyone, in turns
+    Bench(bench::Bench),
 }
 
 fn main() -> ExitCode {
@@ -108,6 +111,7 @@ fn main() -> ExitCode {
         Command::RepairMeta(repair) => repair.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Prove(prove) => prove.run(),
+        Command::Bench(bench) => bench.run(),
     };
     match done {
         Ok(code) => code,

@@ -5,6 +5,7 @@
 
 mod common;
 
+mod bench;
 mod by_itself;
 mod clients;
 mod dev;
