@@ -119,8 +119,8 @@ pub enum Hitch {
     #[error("{0} is being removed or is gone")]
     KeyspaceGone(KeyspaceId),
     #[error(
-        "{keyspace} cannot want {replicas}: by now a bucket of it needs {min} for each write, which somebody raised meanwhile. Plan it \
-         again"
+        "{keyspace} cannot want {replicas}: a bucket of it needs {min} members for each write, which was raised after this was planned. \
+         Plan it again"
     )]
     MinimumAbove { keyspace: KeyspaceId, replicas: u8, min: u8 },
 }

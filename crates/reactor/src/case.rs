@@ -234,8 +234,9 @@ impl<'a, C: Conduct> Case<'a, C> {
     pub(crate) fn parent_here(&self) -> Option<(BucketId, &'a Holding)> {
         let Birth::Split { at, .. } = self.bucket?.birth else { return None };
         let child = self.bucket_id();
-        let owes =
-            |id: BucketId, r: &Holding| r.owes_fork(child, at) && !fork_is_void(self.situation.blueprint, id, r, child);
+        let owes = |id: BucketId, r: &Holding| {
+            r.owes_fork(child, at) && !fork_is_void(self.situation.blueprint, self.situation.me, id, r, child)
+        };
         let mut held = self.situation.replicas.iter();
         held.find(|(id, r)| owes(**id, r)).map(|(id, holding)| (*id, holding))
     }
@@ -243,10 +244,20 @@ impl<'a, C: Conduct> Case<'a, C> {
 
 /// A fork that never comes: nobody leads the parent on any more, and what is here of it has not come to the split. (Otherwise: 1. b1 is
 /// split, and n3 leaves both before its log of b1 comes to that; 2. b1 is merged into its child; 3. n3 is to have a copy of the child, which
-/// waits for the fork, and so does the erase of b1. Seed 1608.) Nothing is lost by it: no member of the child can be without the fork, for
-/// a merge is not done before all of them have it.
-pub(crate) fn fork_is_void(blueprint: &Blueprint, parent: BucketId, held: &Holding, child: BucketId) -> bool {
-    blueprint.government(parent).is_none() && !held.splits.iter().any(|p| p.child == child && p.applied)
+/// waits for the fork, and so does the erase of b1. Seed 1608.)
+///
+/// Only for whom the child is to fill: a merge is not done before every member has the fork, but a parent also ends when it is repaired and
+/// begins anew, and then what is here may be all that is left of the child.
+pub(crate) fn fork_is_void(
+    blueprint: &Blueprint,
+    me: NodeId,
+    parent: BucketId,
+    held: &Holding,
+    child: BucketId,
+) -> bool {
+    let is_filled = |g: &Government| !g.members().chain(g.heirs.iter().copied()).any(|m| m.node == me);
+    let comes = held.splits.iter().any(|p| p.child == child && p.applied);
+    blueprint.government(parent).is_none() && !comes && blueprint.government(child).is_some_and(is_filled)
 }
 
 /// Present and, as far as it has told, with the replica that it is named for.
@@ -333,9 +344,10 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    use blueprint::{Change, Command, Durability, Fate, Kind, OperationId, Slot, SlotSet};
+    use blueprint::{Change, Command, Durability, Fate, Kind, OperationId, Position, Remedy, Slot, SlotSet};
 
     use super::*;
+    use crate::holding::Parting;
 
     const BUCKET: BucketId = BucketId(1);
     const OPERATION: OperationId = OperationId(1);
@@ -383,6 +395,29 @@ mod tests {
         assert_eq!(to_stay(&blueprint), 2, "one is missing, whatever else happens");
         lose(&mut blueprint, 2);
         assert_eq!(to_stay(&blueprint), 1, "writes wait for another one, and the split for writes");
+    }
+
+    /// n3 holds the split of b1 and has not heard that it is committed when n1 and n2 are lost for good. Somebody repairs b1, of which nobody
+    /// says that there is a copy, and not its child. When n3 is back, a member of the child, what it has of b1 is what that can be made of.
+    #[test]
+    fn a_fork_that_a_member_owes_itself_is_not_void() {
+        let mut blueprint = moving();
+        change(&mut blueprint, &Command::CancelOperation { id: OPERATION, why: "a test".into() });
+        let child = blueprint.apply(&Command::ReserveBucket { parent: BUCKET }).unwrap().bucket.unwrap();
+        let (slots, at, term) = (SlotSet::range(Slot(0), Slot(99)), Position::new(1, 5), Term(1));
+        change(&mut blueprint, &Command::Register { parent: BUCKET, child, slots, at, term });
+        for node in [1, 2, 3] {
+            change(&mut blueprint, &Command::Depart { node: NodeId(node) });
+        }
+        let replaces = blueprint.government(BUCKET).unwrap().term;
+        let remedy = Remedy::Empty(vec![NodeId(4), NodeId(5)]);
+        change(&mut blueprint, &Command::Repair { bucket: BUCKET, replaces, by: "a test".into(), remedy });
+        assert!(blueprint.government(BUCKET).is_none() && blueprint.government(child).is_some());
+        let member = Member::new(3, 6);
+        let parting = Parting { child, at, applied: false, registered: false, forked: false };
+        let held = Holding { splits: vec![parting], ..Holding::founded(member, 0, Instant::ZERO) };
+        let is_void = |node| fork_is_void(&blueprint, NodeId(node), BUCKET, &held, child);
+        assert_eq!([is_void(3), is_void(4)], [false, true]);
     }
 
     #[test]

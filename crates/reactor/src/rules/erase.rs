@@ -171,7 +171,9 @@ fn fork_owed<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
         let owes = |b: &&Bucket| match b.birth {
             Birth::Split { parent, at } if parent == case.bucket_id() => {
                 let named = b.government().is_some_and(|g| g.named(case.situation.me).is_some());
-                let owes = |h: &&Holding| h.owes_fork(b.id, at) && !fork_is_void(blueprint, parent, h, b.id);
+                let owes = |h: &&Holding| {
+                    h.owes_fork(b.id, at) && !fork_is_void(blueprint, case.situation.me, parent, h, b.id)
+                };
                 named && case.holding.as_ref().is_some_and(owes)
             }
             Birth::Split { .. } | Birth::First => false,

@@ -299,7 +299,8 @@ impl<C: Conduct + Hash> Hands<C> {
             }
             Output::Release { .. } => {}
             Output::Apply { index, ticket } => {
-                if let Some(Payload::Command { slot, body }) = replica.phaser.log().get(index).map(|e| &e.payload) {
+                let entry = replica.phaser.log().get(index).expect("what was applied in this step is in the log");
+                if let Payload::Command { slot, body } = &entry.payload {
                     replica.tables[usize::from(slot.0)].push(body[0]);
                     played.deeds.extend(ticket.map(|_| Deed::Acknowledged { write: body[0] }));
                 }
