@@ -10,6 +10,7 @@ use alloc::string::String;
 use serde::{Deserialize, Serialize};
 
 use crate::blueprint::Blueprint;
+use crate::soundness::MAX_WORDS;
 use crate::{AUTOMATIC, Command, Hitch, Instant, KeyspaceId, NodeId, Operation, OperationId, Standing};
 
 /// Years of a quiet cluster, and some days of one whose nodes come and go all the time. A few hundred kilobytes.
@@ -39,7 +40,7 @@ pub struct Past {
 pub enum Happening {
     Operation {
         id: OperationId,
-        /// Who asked for it, and what they called it.
+        /// Who asked for it, and what they called it; or the beginning of that.
         by: String,
         /// How many of its steps were true by then, and how many it has.
         at: u32,
@@ -135,7 +136,7 @@ pub(crate) fn foresee(blueprint: &Blueprint, command: &Command) -> Option<Happen
     match command {
         Command::StartOperation { id, by, steps } => {
             let steps = steps.len() as u32;
-            Some(Happening::Operation { id: *id, by: by.clone(), at: 0, steps, turn: Turn::Begun })
+            Some(Happening::Operation { id: *id, by: in_short(by), at: 0, steps, turn: Turn::Begun })
         }
         Command::Rebalance { id, steps, .. } => {
             let steps = steps.len() as u32;
@@ -185,7 +186,15 @@ fn advanced(blueprint: &Blueprint, operation: &Operation) -> Option<Happening> {
 
 fn of_operation(operation: &Operation, turn: Turn) -> Happening {
     let Operation { id, started_by, steps, at, .. } = operation;
-    Happening::Operation { id: *id, by: started_by.clone(), at: *at, steps: steps.len() as u32, turn }
+    Happening::Operation { id: *id, by: in_short(started_by), at: *at, steps: steps.len() as u32, turn }
+}
+
+/// Thousands of these are kept, and what an operation was asked for may name thousands of slots.
+fn in_short(words: &str) -> String {
+    match words.char_indices().nth(MAX_WORDS) {
+        None => words.into(),
+        Some((end, _)) => [&words[..end], "…"].concat(),
+    }
 }
 
 fn of_node(blueprint: &Blueprint, id: NodeId, turn: Coming) -> Option<Happening> {

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::blueprint::{Birth, Blueprint};
 use crate::command::{MAX_RESERVED, Outcome};
-use crate::soundness::is_words;
+use crate::soundness::{MAX_WISH, is_wish, is_words};
 use crate::{
     Bond, BucketId, Change, Government, Intent, KeyspaceId, NodeId, OperationId, Refusal, SlotSet, Unlawful, Unlike,
 };
@@ -353,7 +353,10 @@ impl Blueprint {
         if id != self.next_operation {
             return Err(Refusal::OperationNotNext { id, next: self.next_operation });
         }
-        if !is_words(by) {
+        if by.len() > MAX_WISH {
+            return Err(Refusal::LongWish { bytes: by.len(), most: MAX_WISH });
+        }
+        if !is_wish(by) {
             return Err(Refusal::BadWords);
         }
         if steps.is_empty() || steps.len() > MAX_STEPS {

@@ -175,6 +175,10 @@ pub enum Refusal {
     BadThrottle(OperationId),
     #[error("say who starts it, or why it is cancelled, in 1 to 256 bytes without control characters")]
     BadWords,
+    #[error(
+        "what is asked for takes {bytes} bytes to say, and {most} are the most: ask for one part of it after the other"
+    )]
+    LongWish { bytes: usize, most: usize },
     #[error("a process cannot be the life number {0} of its data directory: that is damage. Look at the node's data")]
     BadLife(u64),
     #[error(

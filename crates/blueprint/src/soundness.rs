@@ -16,7 +16,9 @@ use crate::{
 
 const MAX_NAME: usize = 128;
 const MAX_ADDRESS: usize = 256;
-const MAX_WORDS: usize = 256;
+pub(crate) const MAX_WORDS: usize = 256;
+/// Who asked for an operation, and for what: every other slot, number by number, takes 48 kB, and a request over HTTP no more than 64.
+pub(crate) const MAX_WISH: usize = 60 << 10;
 /// Nothing counts this far: a number beyond is damage, and believing it would let the next step overflow.
 pub(crate) const MAX_COUNTER: u64 = 1 << 62;
 const MAX_KEYSPACES: u32 = 1 << 30;
@@ -50,7 +52,12 @@ pub(crate) fn is_address(text: &str) -> bool {
 
 /// What people say to people, in one line.
 pub(crate) fn is_words(text: &str) -> bool {
-    !text.is_empty() && text.len() <= MAX_WORDS && !text.chars().any(char::is_control)
+    text.len() <= MAX_WORDS && is_wish(text)
+}
+
+/// The same, and with room for all that somebody may want to have moved.
+pub(crate) fn is_wish(text: &str) -> bool {
+    !text.is_empty() && text.len() <= MAX_WISH && !text.chars().any(char::is_control)
 }
 
 /// Whether a log can have an entry there.
@@ -159,7 +166,7 @@ impl Blueprint {
 
     fn validate_operation(&self, operation: &Operation) -> Result<(), &'static str> {
         holds(operation.id.0 > 0 && operation.id < self.next_operation, "the id was never issued")?;
-        holds(is_words(&operation.started_by), "it does not say who started it")?;
+        holds(is_wish(&operation.started_by), "it does not say who started it")?;
         holds(operation.throttle != Some(0), "it is throttled to nothing")?;
         holds((1..=MAX_STEPS).contains(&operation.steps.len()), "it has no steps, or too many")?;
         let (at, end) = (operation.at as usize, operation.steps.len());

@@ -9,6 +9,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use server::PastView;
 
 use crate::ask::At;
+use crate::operations::in_short;
 
 #[derive(Args, Debug)]
 pub(crate) struct History {
@@ -34,7 +35,7 @@ impl History {
         table.load_preset(UTF8_FULL_CONDENSED).set_header(["when", "what", "about", "by", "asked for", "outcome"]);
         for past in &all {
             let when = past.when.replace('T', " ");
-            table.add_row([&when, &past.what, &past.about, &past.by, &past.asked, &past.outcome]);
+            table.add_row([&when, &past.what, &past.about, &past.by, in_short(&past.asked).as_ref(), &past.outcome]);
         }
         say!("{table}");
         if self.last.is_none() && all.first().is_some_and(|first| first.number > 1) {

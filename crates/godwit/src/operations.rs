@@ -1,5 +1,6 @@
 //! Topology changes: planned, looked at, applied, paused, throttled, cancelled.
 
+use std::borrow::Cow;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -168,6 +169,15 @@ impl Throttle {
     }
 }
 
+/// What was asked for, as far as it fits into a line: it may name thousands of slots. The whole is in what `--json` says.
+pub(crate) fn in_short(asked: &str) -> Cow<'_, str> {
+    const MOST: usize = 72;
+    match asked.char_indices().nth(MOST) {
+        None => asked.into(),
+        Some((end, _)) => format!("{}…", &asked[..end]).into(),
+    }
+}
+
 impl Operations {
     pub(crate) fn run(self) -> Result<ExitCode> {
         let mut all: Vec<OperationView> = self.at.get("/v1/operations")?;
@@ -190,7 +200,7 @@ impl Operations {
                 _ => one.why.clone(),
             };
             let steps = format!("{} of {}", one.done, one.steps.len());
-            table.add_row([&one.id, &one.state, &steps, &one.asked, &one.by, &now]);
+            table.add_row([&one.id, &one.state, &steps, in_short(&one.asked).as_ref(), &one.by, &now]);
         }
         say!("{table}");
         Ok(ExitCode::SUCCESS)

@@ -14,7 +14,7 @@ use indicatif::{DecimalBytes, HumanDuration, MultiProgress, ProgressBar, Progres
 use serde::Serialize;
 use server::{OperationView, StepView};
 
-use crate::operations::One;
+use crate::operations::{One, in_short};
 
 const POLL: Duration = Duration::from_millis(300);
 /// A line that says nothing new but bytes is worth no more than this often.
@@ -202,7 +202,7 @@ impl Bars {
         let operation = moment.operation;
         self.whole.set_length(operation.steps.len() as u64);
         self.whole.set_position(operation.done as u64);
-        self.whole.set_prefix(format!("{} {}", operation.id, operation.asked));
+        self.whole.set_prefix(format!("{} {}", operation.id, in_short(&operation.asked)));
         self.whole.set_message(format!("{}{}", present(operation, false), progress(moment)));
         let under_way = |(at, step): &(usize, &StepView)| {
             *at >= operation.done && step.filled.is_some_and(|filled| filled > 0.0 && filled < 1.0)

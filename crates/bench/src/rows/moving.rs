@@ -29,8 +29,6 @@ const CLIENTS: usize = 50;
 const CALM: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(180);
 const ANSWER: Duration = Duration::from_secs(5);
-/// In one command: who asked for an operation, its words, fits into 256 bytes.
-const RANGES: usize = 8;
 const CELL: &str = "8192 slots to another node, values of 1 KB";
 
 fn run(stage: &Stage<'_>) -> Result<Results, Error> {
@@ -82,10 +80,8 @@ fn start(stage: &Stage<'_>, peer: Peer, place: &Place) -> Result<Servers, Error>
     let servers = Godwit { binary, place, port, nodes: 2, replicas: 1, level, buckets: 64, lanes: 1 }.start()?;
     let [from, to] = servers.nodes[..] else { return Err(Error::Server("there are not two nodes".into())) };
     let routes = Routes::learn(&servers.nodes).ok_or_else(|| Error::Server("nobody says who leads what".into()))?;
-    for some in routes.ranges_of(to).chunks(RANGES) {
-        migrate(to, from, some)?;
-        until("the first node leads these slots", PATIENCE, || is_over(to))?;
-    }
+    migrate(to, from, &routes.ranges_of(to))?;
+    until("the first node leads these slots", PATIENCE, || is_over(to))?;
     until("the first node leads everything", PATIENCE, || leads_alone(from, 0, 16383))?;
     Ok(servers)
 }

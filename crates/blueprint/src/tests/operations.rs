@@ -5,6 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{Town, add_node, create};
+use crate::soundness::MAX_WISH;
 use crate::*;
 
 const B1: BucketId = BucketId(1);
@@ -223,6 +224,10 @@ fn operations_that_cannot_be_started() {
             Refusal::UnknownBucket(BucketId(257)),
         ),
         (Command::StartOperation { id: next(1), by: "\n".into(), steps: vec![enlist(3)] }, Refusal::BadWords),
+        (
+            Command::StartOperation { id: next(1), by: "x".repeat(MAX_WISH + 1), steps: vec![enlist(3)] },
+            Refusal::LongWish { bytes: MAX_WISH + 1, most: MAX_WISH },
+        ),
     ];
     for (command, refusal) in cases {
         assert_eq!(town.refuse(&command), refusal);

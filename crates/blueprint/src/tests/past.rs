@@ -92,6 +92,18 @@ fn what_was_accepted_is_remembered_once_and_nothing_else() {
 }
 
 #[test]
+fn of_a_long_wish_the_beginning_is_remembered() {
+    let mut times = Times::begin();
+    let by = format!("ada: migrate-slots {}", "1,".repeat(9000));
+    let Command::StartOperation { id, steps, .. } = start(1) else { unreachable!() };
+    times.accept(&Command::StartOperation { id, by: by.clone(), steps });
+    assert_eq!(times.state.blueprint.operations[&id].started_by, by);
+    let last = times.state.history.iter().next_back().expect("there are some");
+    let Happening::Operation { by: kept, .. } = &last.what else { panic!("{last:?}") };
+    assert_eq!(*kept, format!("{}…", &by[..256]));
+}
+
+#[test]
 fn how_an_operation_ended_and_why() {
     let mut times = Times::begin();
     times.accept(&start(1));

@@ -98,6 +98,40 @@ fn slots_migrate_in_the_words_of_valkey() {
     assert!(load.end().is_clean());
 }
 
+/// What is asked for is kept with the operation, however much that is to say; what is remembered of it later is its beginning.
+#[test]
+fn hundreds_of_ranges_are_one_migration() {
+    let shape = Shape { nodes: 2, replicas: 1, buckets: 2, ..Shape::default() };
+    let cluster = Cluster::start("ranges", &shape);
+    let (from, to) = (cluster.node(1), cluster.node(2));
+    let (first, last) = led(from)[&i64::from(from.port)][0];
+    assert!(last - first > 2000, "half of all slots");
+    let led_by_to = |slot: i64| led(from)[&i64::from(to.port)].iter().any(|(a, b)| (*a..=*b).contains(&slot));
+
+    let id = my_id(to);
+    let every_other: Vec<String> = (0..400).map(|at| (first + 2 * at).to_string()).collect();
+    let mut words = vec!["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE"];
+    words.extend(every_other.iter().flat_map(|slot| [slot.as_str(), slot.as_str()]));
+    words.extend(["NODE", id.as_str()]);
+    assert_eq!(client(from).ask(&words), Some(Reply::Ok));
+    let is_over = || migrations(from).first().filter(|one| one["state"] == "success").cloned();
+    let one = until("it is over", is_over, || format!("{:?}\n{}", migrations(from), cluster.describe()));
+    assert_eq!(one["slot_ranges"].split(' ').count(), 400);
+    assert!(led_by_to(first) && led_by_to(first + 798) && !led_by_to(first + 1));
+
+    let more: Vec<String> = (500..900).map(|at| (first + 2 * at).to_string()).collect();
+    let asked = format!("migrate-slots {} {}", more.join(","), to.name());
+    let said = cluster.succeed(&[&["plan", "--apply"][..], &asked.split(' ').collect::<Vec<_>>()].concat());
+    assert!(led_by_to(first + 1000) && led_by_to(first + 1798) && !led_by_to(first + 1001), "{said}");
+
+    let operations = cluster.succeed(&["operations", "--json"]);
+    assert!(operations.contains(&asked), "{operations}");
+    for table in ["operations", "history"] {
+        let shown = cluster.succeed(&[table]);
+        assert!(shown.contains("migrate-slots") && shown.len() < 8192, "{shown}");
+    }
+}
+
 /// The target stands still, so that there is something to cancel.
 #[test]
 fn a_slot_migration_can_be_cancelled() {
