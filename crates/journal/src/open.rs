@@ -34,7 +34,7 @@ pub struct Options {
     pub sync_within: Duration,
     /// Bytes between two lists of all buckets. After damage, only a later record or such a list proves a bucket whole.
     pub census_every: u64,
-    /// A file of tables is rewritten when it is larger than this and more than half of it is of no use.
+    /// Tables go to another file when the one they went to is larger than this and half of it is of no use.
     pub rewrite_bytes: u64,
     /// Batches that are queued or being written; beyond this `write` waits. More than all lanes have under way in a healthy node.
     pub queue_batches: usize,
@@ -160,7 +160,7 @@ impl Journal {
         let has_failed = has_failed(&*disk)?;
         let recovered = recover(&*disk, &mut scan, &frame::boot(&options.boot_id), has_failed);
         scan::settle_on_disk(&scan).map_err(io_error("sync the end of the journal"))?;
-        let mut tables = TableFiles::new(disk.clone());
+        let mut tables = TableFiles::new(disk.clone(), options.rewrite_bytes);
         remove_unreferenced(&*disk, &scan)?;
         for (bucket, durable) in &scan.recovery.ledger.node.replicas {
             tables.adopt(*bucket, durable).map_err(io_error("open a checkpoint"))?;

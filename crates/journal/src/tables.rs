@@ -1,9 +1,10 @@
-//! Checkpoints: for each bucket one file of slot tables, only ever appended to. The newest table of a slot counts.
+//! Checkpoints: for each bucket a file of slot tables, only ever appended to, and those before it. The newest table of a slot counts.
 //!
 //! Records in the journal refer to them ([`TableRef`]), so they never keep a segment alive. A table is synced before the record that
-//! refers to it is written, so a reference that can be read has something to refer to. When more than half of a file is not
-//! referred to any more, what is left is copied to a new file; the old one goes when the new references are synced. Not while there
-//! are tables in it that a record may yet refer to: those are *promised*.
+//! refers to it is written, so a reference that can be read has something to refer to. When half of a file is not referred to any
+//! more, the next tables begin another one; the former goes when nothing in it is referred to. A bucket that is written to everywhere
+//! is soon done with it, and nothing is ever copied. Where some slots are not written to, what is left is copied to a new file when all
+//! of them together are mostly waste. Neither is done to a file with tables that a record may yet refer to: those are *promised*.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -24,9 +25,14 @@ const TABLES_SUFFIX: &str = ".tables";
 #[derive(Debug)]
 pub(crate) struct TableFiles {
     disk: Arc<dyn Disk>,
+    /// Those that are written to.
     files: BTreeMap<BucketId, TableFile>,
-    /// Stored, and not referred to by any record yet: the first table of each, and its turn.
-    promised: BTreeMap<BucketId, Vec<(u64, Bytes)>>,
+    /// Those before them that are still referred to: generations and sizes.
+    former: BTreeMap<BucketId, BTreeMap<u64, u64>>,
+    /// Stored, and not referred to by any record yet.
+    promised: BTreeMap<BucketId, Vec<Promise>>,
+    /// What is smaller than this is not worth the trouble.
+    least: u64,
 }
 
 #[derive(Debug)]
@@ -34,8 +40,24 @@ struct TableFile {
     generation: u64,
     file: Arc<dyn DiskFile>,
     size: u64,
+    /// What was referred to in it when that was last added up.
+    used: u64,
     state: Written,
 }
+
+#[derive(Debug)]
+struct Promise {
+    turn: u64,
+    /// Of the first table, by which it is known.
+    first: Bytes,
+    generation: u64,
+    bytes: u64,
+}
+
+/// Several times what is alive is what the files of a bucket may take together.
+const MOST_WASTE: u64 = 3;
+/// And so many may there be.
+const MOST_FORMER: usize = 8;
 
 /// A file that is to be synced by whoever wrote to it.
 #[derive(Debug)]
@@ -58,8 +80,8 @@ impl Apart {
 pub(crate) struct Rewritten {
     /// References to where the tables are now.
     pub(crate) tables: Vec<(Slot, Bytes)>,
-    /// The file that is not needed once these are synced.
-    pub(crate) old: Option<String>,
+    /// The files that are not needed once these are synced.
+    pub(crate) old: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,21 +104,56 @@ pub(crate) fn bucket_of(name: &str) -> Option<BucketId> {
 }
 
 impl TableFiles {
-    pub(crate) fn new(disk: Arc<dyn Disk>) -> Self {
-        Self { disk, files: BTreeMap::new(), promised: BTreeMap::new() }
+    pub(crate) fn new(disk: Arc<dyn Disk>, least: u64) -> Self {
+        Self { disk, files: BTreeMap::new(), former: BTreeMap::new(), promised: BTreeMap::new(), least }
     }
 
-    /// Goes on with the file that a replica refers to, if it refers to one only.
+    /// Goes on with the newest of the files that a replica refers to.
     pub(crate) fn adopt(&mut self, bucket: BucketId, durable: &Durable) -> io::Result<()> {
-        let mut generations: Vec<_> = references(durable).map(|(_, table)| table.generation).collect();
-        generations.sort_unstable();
-        generations.dedup();
-        if let Some(generation) = generations.last().copied() {
-            let file = self.disk.open(&file_name(bucket, generation))?;
+        let used = used(durable);
+        for (generation, used) in &used {
+            let file = self.disk.open(&file_name(bucket, *generation))?;
             let size = file.size()?;
-            self.files.insert(bucket, TableFile { generation, file, size, state: Written::Synced });
+            let next = TableFile { generation: *generation, file, size, used: *used, state: Written::Synced };
+            self.begin(bucket, next);
         }
         Ok(())
+    }
+
+    /// From now on that one is written to.
+    fn begin(&mut self, bucket: BucketId, file: TableFile) {
+        if let Some(before) = self.files.insert(bucket, file) {
+            self.former.entry(bucket).or_default().insert(before.generation, before.size);
+        }
+    }
+
+    /// Half of what is written to is waste. (Not if it would get the same name: then no record was written since it was begun.)
+    fn is_spent(&self, bucket: BucketId, next: u64) -> bool {
+        self.files.get(&bucket).is_some_and(|file| {
+            let used = file.used + self.promised_in(bucket, file.generation);
+            file.size > self.least && file.size >= 2 * used && file.generation < next && file.state == Written::Synced
+        })
+    }
+
+    fn promised_in(&self, bucket: BucketId, generation: u64) -> u64 {
+        let promised = self.promised.get(&bucket).into_iter().flatten();
+        promised.filter(|promise| promise.generation == generation).map(|promise| promise.bytes).sum()
+    }
+
+    /// Adds up what a replica refers to. Says which files it is done with; they are no longer known here.
+    pub(crate) fn weigh(&mut self, bucket: BucketId, durable: &Durable) -> Vec<String> {
+        let used = used(durable);
+        if let Some(file) = self.files.get_mut(&bucket) {
+            file.used = used.get(&file.generation).copied().unwrap_or(0);
+        }
+        let Some(mut former) = self.former.remove(&bucket) else { return Vec::new() };
+        let is_done = |generation: &u64| !used.contains_key(generation) && self.promised_in(bucket, *generation) == 0;
+        let done: Vec<u64> = former.keys().copied().filter(is_done).collect();
+        former.retain(|generation, _| !done.contains(generation));
+        if !former.is_empty() {
+            self.former.insert(bucket, former);
+        }
+        done.into_iter().map(|generation| file_name(bucket, generation)).collect()
     }
 
     /// Appends tables and puts references in their place. After an error nothing has changed, and it may be tried again.
@@ -104,9 +161,9 @@ impl TableFiles {
         if tables.is_empty() {
             return Ok(());
         }
-        if let Entry::Vacant(vacant) = self.files.entry(bucket) {
+        if !self.files.contains_key(&bucket) || self.is_spent(bucket, generation) {
             let file = self.disk.create(&file_name(bucket, generation))?;
-            vacant.insert(TableFile { generation, file, size: 0, state: Written::New });
+            self.begin(bucket, TableFile { generation, file, size: 0, used: 0, state: Written::New });
         }
         let file = self.files.get_mut(&bucket).expect("just made");
         let mut bytes = Vec::with_capacity(tables.iter().map(|(_, table)| table.len()).sum());
@@ -130,10 +187,12 @@ impl TableFiles {
     /// The same for tables that a record is to refer to later. They are safe once the file that is returned is synced, and its name if
     /// that is new: see [`TableFiles::on_synced`].
     pub(crate) fn store_ahead(&mut self, wanted: &mut ToStore, generation: u64) -> io::Result<Option<Apart>> {
+        let bytes = wanted.bytes();
         self.store(wanted.bucket, &mut wanted.tables, generation)?;
         let Some((_, first)) = wanted.tables.first() else { return Ok(None) };
-        self.promised.entry(wanted.bucket).or_default().push((wanted.turn, first.clone()));
         let file = &self.files[&wanted.bucket];
+        let promise = Promise { turn: wanted.turn, first: first.clone(), generation: file.generation, bytes };
+        self.promised.entry(wanted.bucket).or_default().push(promise);
         let is_new = file.state == Written::New;
         Ok(Some(Apart { bucket: wanted.bucket, size: file.size, file: file.file.clone(), is_new }))
     }
@@ -151,14 +210,14 @@ impl TableFiles {
     /// A record refers to these, or none ever will.
     pub(crate) fn refer(&mut self, bucket: BucketId, tables: &[(Slot, Bytes)]) {
         if let (Some((_, first)), Some(promised)) = (tables.first(), self.promised.get_mut(&bucket)) {
-            promised.retain(|(_, other)| other != first);
+            promised.retain(|promise| promise.first != first);
         }
     }
 
     /// The replica is erased: no record will refer to what was given before that turn.
     pub(crate) fn forget(&mut self, bucket: BucketId, before: u64) {
         if let Some(promised) = self.promised.get_mut(&bucket) {
-            promised.retain(|(turn, _)| *turn > before);
+            promised.retain(|promise| promise.turn > before);
         }
     }
 
@@ -178,20 +237,21 @@ impl TableFiles {
         Ok(())
     }
 
-    /// Is more than half of it of no use, and is that worth the work?
-    pub(crate) fn is_wasteful(&self, bucket: BucketId, durable: &Durable, least: u64) -> bool {
+    /// Are its files mostly of no use, or too many, and is that worth the work?
+    pub(crate) fn is_wasteful(&self, bucket: BucketId, durable: &Durable) -> bool {
         let Some(file) = self.files.get(&bucket) else { return false };
-        let used = references(durable).filter(|(_, table)| table.generation == file.generation);
-        let used: u64 = used.map(|(_, table)| table.length).sum();
-        file.size > least && used * 2 < file.size
+        let former = self.former.get(&bucket);
+        let size = file.size + former.map_or(0, |former| former.values().sum());
+        let used: u64 = used(durable).values().sum();
+        let is_many = former.is_some_and(|former| former.len() > MOST_FORMER);
+        size > self.least && (used * MOST_WASTE < size || is_many)
     }
 
     /// Copies everything that is referred to into a file of that generation, which is synced when this returns.
     pub(crate) fn rewrite(&mut self, bucket: BucketId, durable: &Durable, generation: u64) -> io::Result<Rewritten> {
-        let mut tables = Vec::new();
-        for (slot, _) in references(durable) {
-            tables.push((slot, load(&*self.disk, bucket, &durable.tables[&slot]).map_err(io::Error::other)?));
-        }
+        let broken = |(slot, name): (Slot, String)| io::Error::other(format!("the table of slot {} in {name}", slot.0));
+        let (tables, _) = load_all(&*self.disk, bucket, &durable.tables).map_err(broken)?;
+        let mut tables: Vec<(Slot, Bytes)> = tables.into_iter().collect();
         let old = self.files.remove(&bucket);
         // A full disk may be tried again, but never a sync, whatever it says: it was of other files as well.
         let stored = self.store(bucket, &mut tables, generation).and_then(|()| self.sync().map_err(io::Error::other));
@@ -202,15 +262,16 @@ impl TableFiles {
             drop(self.disk.remove(&file_name(bucket, generation)));
             return Err(error);
         }
-        Ok(Rewritten { tables, old: old.map(|old| file_name(bucket, old.generation)) })
+        let former = self.former.remove(&bucket).unwrap_or_default();
+        let old = former.into_keys().chain(old.map(|old| old.generation));
+        Ok(Rewritten { tables, old: old.map(|generation| file_name(bucket, generation)).collect() })
     }
 
     /// The replica is gone, for good.
     pub(crate) fn remove(&mut self, bucket: BucketId) -> io::Result<()> {
-        match self.files.remove(&bucket) {
-            Some(file) => self.disk.remove(&file_name(bucket, file.generation)),
-            None => Ok(()),
-        }
+        let former = self.former.remove(&bucket).unwrap_or_default();
+        let all = former.into_keys().chain(self.files.remove(&bucket).map(|file| file.generation));
+        all.map(|generation| file_name(bucket, generation)).try_for_each(|name| self.disk.remove(&name))
     }
 
     pub(crate) fn remove_file(&self, name: &str) -> io::Result<()> {
@@ -227,15 +288,16 @@ pub(crate) fn references(durable: &Durable) -> impl Iterator<Item = (Slot, Table
     durable.tables.iter().filter_map(|(slot, place)| Some((*slot, TableRef::from_bytes(place)?)))
 }
 
-/// The table itself, or why it is not to be had.
-pub(crate) fn load(disk: &dyn Disk, bucket: BucketId, place: &[u8]) -> Result<Bytes, String> {
-    let place = TableRef::from_bytes(place).ok_or("the reference to the table makes no sense")?;
-    let name = file_name(bucket, place.generation);
-    let file = disk.open(&name).map_err(|error| format!("{name}: {error}"))?;
-    load_from(&*file, place)
+/// How much of each file a replica refers to.
+fn used(durable: &Durable) -> BTreeMap<u64, u64> {
+    let mut used = BTreeMap::new();
+    for (_, table) in references(durable) {
+        *used.entry(table.generation).or_default() += table.length;
+    }
+    used
 }
 
-/// The same for all tables of a replica, each file opened once. With an error comes the slot, and the file that failed.
+/// All tables of a replica, each file opened once. With an error comes the slot, and the file that failed.
 pub(crate) fn load_all(
     disk: &dyn Disk,
     bucket: BucketId,

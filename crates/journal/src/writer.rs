@@ -468,16 +468,20 @@ impl Writer {
             tables.refer(*bucket, unwanted);
             concerned.insert(*bucket);
         }
-        // What is promised is in the file that is there, and nobody knows yet under which name it will be asked for.
-        concerned.retain(|bucket| tables.has(*bucket) && !tables.is_promised(*bucket));
+        concerned.retain(|bucket| tables.has(*bucket));
         for bucket in concerned {
             let pen = shared.pen();
             let durable = pen.ledger.node.replicas.get(&bucket);
+            let done = durable.map_or(Vec::new(), |durable| tables.weigh(bucket, durable));
+            // What is promised is in the files that are there, and nobody knows yet under which name it will be asked for.
+            let is_promised = tables.is_promised(bucket);
             let is_lost = pen.ledger.node.lost.contains_key(&bucket);
-            let is_wasteful = |durable: &&Durable| tables.is_wasteful(bucket, durable, shared.options.rewrite_bytes);
-            let wasteful = durable.filter(is_wasteful).cloned();
-            let is_gone = durable.is_none() && !is_lost;
+            let wasteful = durable.filter(|durable| !is_promised && tables.is_wasteful(bucket, durable)).cloned();
+            let is_gone = durable.is_none() && !is_lost && !is_promised;
             drop(pen);
+            for name in done {
+                tables.remove_file(&name).map_err(failed("removing a checkpoint that is not needed"))?;
+            }
             if is_gone {
                 tables.remove(bucket).map_err(failed("removing a checkpoint that is not needed"))?;
             }
@@ -501,7 +505,7 @@ impl Writer {
         }
         self.carry(bucket)?;
         self.sync()?;
-        if let Some(old) = old {
+        for old in old {
             files.remove_file(&old).map_err(failed("removing a checkpoint that is not needed"))?;
         }
         self.shared.counts.rewritten.fetch_add(1, Ordering::Relaxed);

@@ -89,6 +89,10 @@ pub struct Lane<C> {
     /// Tables that are being stored, of replicas that are here.
     storing: BTreeMap<(BucketId, StoreId), phaser::StoreId>,
     next_store: StoreId,
+    /// Those of them that are checkpoints.
+    checkpoints: BTreeSet<(BucketId, StoreId)>,
+    /// Whose checkpoint is due, in that order.
+    due: VecDeque<BucketId>,
     pub(crate) wall: Option<(u64, Instant)>,
     upkeep_at: Instant,
     scratch: Outbox,
@@ -177,6 +181,8 @@ impl<C: Conduct> Lane<C> {
             writing: VecDeque::new(),
             storing: BTreeMap::new(),
             next_store: StoreId(0),
+            checkpoints: BTreeSet::new(),
+            due: VecDeque::new(),
             wall: None,
             upkeep_at: now + config.upkeep,
             scratch: Outbox::default(),
@@ -243,10 +249,13 @@ impl<C: Conduct> Lane<C> {
             }
             Input::Mail { from: _, mail } => self.on_mail(now, mail, out),
             Input::Written { upto } => self.on_written(now, upto, out),
-            Input::Stored { id, bucket, tables } => match self.storing.remove(&(bucket, id)) {
-                Some(id) => self.drive(now, bucket, phaser::Input::Stored { id, tables }, out),
-                None => out.push(Output::Release { bucket, tables }),
-            },
+            Input::Stored { id, bucket, tables } => {
+                self.checkpoints.remove(&(bucket, id));
+                match self.storing.remove(&(bucket, id)) {
+                    Some(id) => self.drive(now, bucket, phaser::Input::Stored { id, tables }, out),
+                    None => out.push(Output::Release { bucket, tables }),
+                }
+            }
             Input::Wall { micros } => self.on_wall(now, micros, out),
             Input::LinkEnded { to } => self.on_link_ended(now, to),
             Input::Flush => self.on_flush(now, out),
@@ -327,6 +336,10 @@ impl<C: Conduct> Lane<C> {
         }
         if replica.phaser.has_to_flush() && !std::mem::replace(&mut replica.touched, true) {
             self.touched.insert(bucket);
+        }
+        if !replica.is_due && replica.phaser.wants_checkpoint() {
+            replica.is_due = true;
+            self.due.push_back(bucket);
         }
         self.carry_out(now, bucket, &mut outbox, out);
         self.scratch = outbox;
@@ -519,7 +532,29 @@ impl<C: Conduct> Lane<C> {
         }
     }
 
+    /// Buckets that are written to alike are due at the same time, and tables are encoded by the thread that serves clients: one after
+    /// the other, then, and the next when there is less to store. (Sixty-four at once were a third of a second in which nobody was served.)
+    fn checkpoint(&mut self, now: Instant, out: &mut Vec<Output>) {
+        while let Some(bucket) = self.due.front().copied() {
+            let is_overdue = self.replicas.get(&bucket).is_some_and(|replica| replica.phaser.is_checkpoint_overdue());
+            if self.checkpoints.len() >= CHECKPOINTS_AT_ONCE && !is_overdue {
+                return;
+            }
+            self.due.pop_front();
+            if let Some(replica) = self.replicas.get_mut(&bucket) {
+                replica.is_due = false;
+            }
+            let before = self.next_store;
+            self.drive(now, bucket, phaser::Input::Checkpoint, out);
+            if self.next_store != before {
+                self.checkpoints.insert((bucket, self.next_store));
+                return;
+            }
+        }
+    }
+
     fn on_flush(&mut self, now: Instant, out: &mut Vec<Output>) {
+        self.checkpoint(now, out);
         while let Some(bucket) = self.touched.pop_first() {
             self.drive(now, bucket, phaser::Input::Flush, out);
             self.touched.remove(&bucket);
@@ -573,6 +608,7 @@ impl<C: Conduct> Lane<C> {
     pub(crate) fn forget_writes(&mut self, bucket: BucketId) {
         self.writing.retain(|(_, b, _)| *b != bucket);
         self.storing.retain(|(b, _), _| *b != bucket);
+        self.checkpoints.retain(|(b, _)| *b != bucket);
         self.forking.retain(|child, parent| *child != bucket && *parent != bucket);
     }
 
@@ -610,6 +646,9 @@ impl<C: Conduct> Lane<C> {
         self.seed ^ (self.seed >> 29)
     }
 }
+
+/// Checkpoints that are being stored: enough for the disk to have something to do while the next is encoded.
+const CHECKPOINTS_AT_ONCE: usize = 4;
 
 /// Questions to the meta group that may be open at once: a few per bucket that changes.
 const MOST_ASKED: usize = 4096;

@@ -18,6 +18,8 @@ pub(crate) struct Replica<C> {
     pub(crate) heard: Instant,
     /// It was stepped since its last flush.
     pub(crate) touched: bool,
+    /// Its checkpoint is due, and comes in its turn.
+    pub(crate) is_due: bool,
     /// As of its last step.
     pub(crate) glance: Glance,
 }
@@ -25,7 +27,7 @@ pub(crate) struct Replica<C> {
 impl<C: Conduct> Replica<C> {
     pub(crate) fn new(phaser: Phaser<C>, tables: Tables, unborn: Option<BatchId>, now: Instant) -> Self {
         let glance = Glance::at(&phaser);
-        Self { phaser, tables, unborn, heard: now, touched: false, glance }
+        Self { phaser, tables, unborn, heard: now, touched: false, is_due: false, glance }
     }
 }
 

@@ -117,6 +117,8 @@ pub enum Input {
     },
     /// The end of a batch: send what gathered.
     Flush,
+    /// There is time for a checkpoint, if one is due: its driver has other buckets, whose checkpoints are due about when this one's is.
+    Checkpoint,
     Wake,
 }
 

@@ -24,6 +24,8 @@ use crate::message::{Envelope, Message, Progress};
 
 /// How much more of a log is kept while somebody is being brought level.
 const KEPT_FOR_PEERS: u64 = 16;
+/// So many times longer than it should be is a log too long to wait for other buckets.
+const OVERDUE: u64 = 4;
 
 #[derive(Clone, Debug, Hash)]
 pub struct Phaser<C> {
@@ -256,6 +258,7 @@ impl<C: Conduct> Phaser<C> {
             Input::Stored { id, tables } => self.disk.on_stored(id, tables, out),
             Input::Wall { micros } => self.clock.observe_wall(micros, now),
             Input::Flush => self.on_flush(now, out),
+            Input::Checkpoint => self.try_checkpoint(out),
             Input::Wake => self.on_wake(now, out),
         }
         self.note_leases(now);
@@ -329,11 +332,10 @@ impl<C: Conduct> Phaser<C> {
     /// Whether a `Flush` would find anything to do. A primary always has to look at what its peers lack.
     pub fn has_to_flush(&self) -> bool {
         let is_followed = matches!(&self.role, Role::Leading(leader) if !leader.peers.is_empty());
-        is_followed || self.disk.has_batch() || self.is_checkpoint_due()
+        is_followed || self.disk.has_batch()
     }
 
     fn on_flush(&mut self, now: Instant, out: &mut Outbox) {
-        self.try_checkpoint(out);
         // Not beside tables: that they may be ahead of the hint after a restart (see `label`) is then common enough to be seen in tests.
         if self.disk.has_batch() && !self.disk.has_tables() && self.commit > self.hinted {
             let at = self.log.position(self.commit).expect("commit is in the log");
@@ -603,8 +605,20 @@ impl<C: Conduct> Phaser<C> {
         self.disk.start_over(Record::StartOver { base, clock, owned }, base.index);
     }
 
-    fn is_checkpoint_due(&self) -> bool {
-        self.applied.0 - self.checkpointed.0 >= self.config.checkpoint_every || self.owes_cut()
+    /// Whether a `Checkpoint` would find anything to do. Committed state only, and all of it.
+    pub fn wants_checkpoint(&self) -> bool {
+        let is_due = self.since_checkpoint() >= self.config.checkpoint_every || self.owes_cut();
+        let ahead = || self.as_of.values().any(|as_of| *as_of > self.applied);
+        is_due && self.frozen.is_none() && !self.disk.is_saving() && !ahead() && self.is_whole()
+    }
+
+    /// It was put off for so long that the log has become much longer than it should be.
+    pub fn is_checkpoint_overdue(&self) -> bool {
+        self.since_checkpoint() >= self.config.checkpoint_every.saturating_mul(OVERDUE)
+    }
+
+    fn since_checkpoint(&self) -> u64 {
+        self.applied.0 - self.checkpointed.0
     }
 
     /// A frozen replica is kept until what was absorbed is saved here: that is not to wait for more writes.
@@ -613,10 +627,9 @@ impl<C: Conduct> Phaser<C> {
         !self.joined.is_empty() && !self.disk.is_saving() && !self.keeps_log(self.applied) && !early
     }
 
-    /// Committed state only; slots that changed only.
+    /// Slots that changed only.
     fn try_checkpoint(&mut self, out: &mut Outbox) {
-        let ahead = self.as_of.values().any(|as_of| *as_of > self.applied);
-        if self.frozen.is_some() || !self.is_checkpoint_due() || ahead || self.disk.is_saving() || !self.is_whole() {
+        if !self.wants_checkpoint() {
             return;
         }
         let replaced = self.dirty.take();

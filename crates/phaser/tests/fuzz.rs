@@ -274,6 +274,7 @@ fn input() -> impl Strategy<Value = Input> {
         1 => number(20).prop_map(|id| Input::Stored { id: StoreId(id), tables: Vec::new() }),
         1 => number(1 << 50).prop_map(|micros| Input::Wall { micros }),
         3 => Just(Input::Flush),
+        2 => Just(Input::Checkpoint),
         2 => Just(Input::Wake),
     ]
 }
@@ -498,6 +499,7 @@ impl Driven {
     }
 
     fn sync(&mut self) {
+        self.step(Input::Checkpoint);
         self.step(Input::Flush);
         for id in std::mem::take(&mut self.storing) {
             self.step(Input::Stored { id, tables: Vec::new() });

@@ -240,6 +240,7 @@ impl World {
     }
 
     fn end_batch(&mut self, actor: Actor) {
+        self.step(actor, Input::Checkpoint);
         self.step(actor, Input::Flush);
         while !self.nodes[&actor.node].has_slow_disk && self.sync(actor) {}
     }
@@ -263,6 +264,7 @@ impl World {
         replica.under_way = rest;
         let parent = replica.parent.take();
         self.step(actor, Input::Written { upto });
+        self.step(actor, Input::Checkpoint);
         self.step(actor, Input::Flush);
         if let Some(bucket) = parent {
             self.later.push_back((Actor { bucket, ..actor }, Input::Forked { child: actor.bucket }));

@@ -248,10 +248,10 @@ impl<C: Conduct + Hash> Hands<C> {
     }
 
     fn finish(mut self) -> Played<C> {
-        self.step(Input::Flush);
+        self.end_batch();
         while self.disk == Disk::Instant && !self.replica.pending.is_empty() {
             self.sync(usize::MAX);
-            self.step(Input::Flush);
+            self.end_batch();
         }
         self.replica.phaser.check_invariants();
         let leads = self.replica.phaser.leads().map(|(term, _)| term);
@@ -262,6 +262,11 @@ impl<C: Conduct + Hash> Hands<C> {
         }
         self.played.replica = Some(self.replica);
         self.played
+    }
+
+    fn end_batch(&mut self) {
+        self.step(Input::Checkpoint);
+        self.step(Input::Flush);
     }
 
     fn sync(&mut self, writes: usize) {
