@@ -12,13 +12,17 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::fnv::Fnv;
-use crate::keys::{Keys, View, place_of};
+use crate::item::Item;
+use crate::keys::{Keys, Name, View};
 use crate::row::Handler;
 use crate::sessions::Sessions;
+use crate::shelf::Spot;
 use crate::{Command, Malformed, Reply, Series, Stamp};
 
 /// More than a processor can wait for at once.
 const TOUCHED_AT_ONCE: usize = 32;
+/// What an encoding takes besides keys and answers, about: how many there are, and the clock.
+const ENCODED_BESIDES: usize = 32;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
@@ -117,28 +121,36 @@ impl Table {
     pub fn touch(wanted: &[(&Table, &Bytes)]) {
         for wanted in wanted.chunks(TOUCHED_AT_ONCE) {
             black_box(wanted.iter().filter(|(table, _)| table.keys.is_empty() || !table.sessions.is_empty()).count());
-            black_box(wanted.iter().fold(0, |seen, (table, _)| seen ^ table.keys.shelf().first_place()));
-            let mut places = [0; TOUCHED_AT_ONCE];
-            let found = |(table, key): &(&Table, &Bytes)| table.keys.shelf().find_place(place_of(key));
-            places.iter_mut().zip(wanted).for_each(|(at, wanted)| *at = found(wanted));
-            let held = || wanted.iter().zip(places).filter_map(|((table, _), at)| table.keys.shelf().held_at(at));
-            black_box(held().filter(|held| held.expires().is_some()).count());
-            black_box(held().fold(0, |seen, held| seen ^ held.touch()));
+            let mut names = [Name::default(); TOUCHED_AT_ONCE];
+            let mut spots = [Spot::default(); TOUCHED_AT_ONCE];
+            for ((name, spot), (table, key)) in names.iter_mut().zip(&mut spots).zip(wanted) {
+                *name = Name::of(key);
+                *spot = table.keys.shelf().find_leaf(*name);
+            }
+            let places = wanted.iter().zip(spots).map(|((table, _), spot)| table.keys.shelf().place_at(spot));
+            black_box(places.fold(0, |seen, place| seen ^ place));
+            for ((name, spot), (table, _)) in names.iter().zip(&mut spots).zip(wanted) {
+                *spot = table.keys.shelf().find_place(*spot, name.place);
+            }
+            let items = || wanted.iter().zip(spots).filter_map(|((table, _), spot)| table.keys.shelf().item_at(spot));
+            black_box(items().filter(|item| matches!(item, Item::Whole(_))).count());
+            black_box(items().fold(0, |seen, item| seen ^ item.touch()));
         }
     }
 
     /// Up to `most` keys that are expired at `clock` and wait to be reaped, the longest expired first.
     #[must_use]
     pub fn expired(&self, clock: u64, most: usize) -> Vec<Bytes> {
-        self.keys.expired(self.clock(clock)).take(most).cloned().collect()
+        self.keys.expired(self.clock(clock)).take(most).map(Bytes::copy_from_slice).collect()
     }
 
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let both = (&self.keys, &self.sessions);
+        let bytes = Vec::with_capacity(self.keys.room() + self.sessions.bytes() as usize + ENCODED_BESIDES);
         let encoded = match self.ahead {
-            0 => postcard::to_allocvec(&both),
-            ahead => postcard::to_allocvec(&(both, ahead)),
+            0 => postcard::to_extend(&both, bytes),
+            ahead => postcard::to_extend(&(both, ahead), bytes),
         };
         encoded.expect("every table has an encoding").into()
     }
