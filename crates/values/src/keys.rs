@@ -4,11 +4,13 @@
 //! number and go on there whatever came and went in between, and comparing keys that begin alike costs nothing.
 
 mod coding;
+mod expiries;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+use self::expiries::Expiries;
 use crate::item::{Item, Seen, Text};
 use crate::shelf::{Shelf, Spot};
 use crate::value::{Value, weight_of_items};
@@ -19,7 +21,7 @@ pub(crate) struct Keys {
     shelf: Shelf,
     /// (expires, place) of exactly those on the shelf that expire; there may be more than one for each. Not encoded: follows from
     /// the shelf.
-    expiries: BTreeSet<(u64, u32)>,
+    expiries: Expiries,
     /// The sum of what all on the shelf weigh. Not encoded: follows from the shelf.
     bytes: u64,
 }
@@ -217,13 +219,13 @@ impl Keys {
 
     /// Saves the look at single keys, nearly always.
     pub(crate) fn some_expired(&self, clock: u64) -> bool {
-        self.expiries.first().is_some_and(|(expires, _)| *expires <= clock)
+        self.expiries.first().is_some_and(|expires| expires <= clock)
     }
 
     /// The longest expired first.
     pub(crate) fn expired(&self, clock: u64) -> impl Iterator<Item = &[u8]> {
         let due = self.expiries.iter().take_while(move |(expires, _)| *expires <= clock);
-        due.flat_map(|(expires, place)| self.expiring(*expires, *place).map(Item::key))
+        due.flat_map(|(expires, place)| self.expiring(expires, place).map(Item::key))
     }
 
     /// Those that the index speaks of: nearly always one.
@@ -256,8 +258,14 @@ impl Keys {
         let after = expiry.after(before);
         if before != after {
             item.set_expiry(after);
-            self.expiries.extend(after.map(|after| (after, place)));
+            self.note_expiry(after, place);
             self.forget_expiry(before, place);
+        }
+    }
+
+    fn note_expiry(&mut self, expires: Option<u64>, place: u32) {
+        if let Some(expires) = expires {
+            self.expiries.insert(expires, place);
         }
     }
 
@@ -265,7 +273,7 @@ impl Keys {
     fn forget_expiry(&mut self, expires: Option<u64>, place: u32) {
         let Some(expires) = expires else { return };
         if self.expiring(expires, place).next().is_none() {
-            assert!(self.expiries.remove(&(expires, place)), "every expiry is in the index");
+            self.expiries.remove(expires, place);
         }
     }
 
@@ -277,7 +285,7 @@ impl Keys {
     /// It comes now.
     fn note(&mut self, place: u32, item: &Item) {
         self.weigh(0, weight(item));
-        self.expiries.extend(item.expires().map(|expires| (expires, place)));
+        self.note_expiry(item.expires(), place);
     }
 
     fn take_at(&mut self, spot: Spot, place: u32) -> Item {
