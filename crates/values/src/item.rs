@@ -15,8 +15,9 @@ use bytes::{Bytes, BytesMut};
 
 use crate::value::{self, Value};
 
-/// Longer texts are shared with those who read them; shorter ones are copied, which costs less than to share.
-pub(crate) const LONGEST_WHOLE: usize = 4096;
+/// Longer texts are shared with those who read them; shorter ones are copied, which costs less than to share. And a text of just 1 KiB,
+/// 2 KiB and so on, as many are, fills what an allocator has for it: with a key before it, it would need the next size.
+pub(crate) const LONGEST_WHOLE: usize = 1000;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
