@@ -142,7 +142,7 @@ impl Shelf {
         let last = leaves.len() - 1;
         let leaf = &mut leaves[last];
         if leaf.items.len() < FULL {
-            leaf.make_room((following + 1).min(FULL - leaf.items.len()));
+            leaf.make_room(following.saturating_add(1).min(FULL - leaf.items.len()));
             leaf.insert(leaf.items.len(), place, item);
             return;
         }
