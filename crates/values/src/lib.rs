@@ -12,6 +12,7 @@ mod commands;
 mod errors;
 mod fnv;
 mod glob;
+mod item;
 mod keys;
 mod number;
 mod reply;
@@ -21,6 +22,7 @@ mod shelf;
 mod slot;
 mod spread;
 mod table;
+mod value;
 
 pub use command::{Command, Connection, Malformed, NoSlot, Series, Stamp};
 pub use glob::matches;

@@ -78,6 +78,12 @@ impl Decimal {
     }
 }
 
+impl AsRef<[u8]> for Decimal {
+    fn as_ref(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

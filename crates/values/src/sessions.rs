@@ -44,6 +44,10 @@ struct Session {
 }
 
 impl Sessions {
+    pub(crate) const fn new() -> Self {
+        Sessions { connections: BTreeMap::new(), bytes: 0 }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.connections.is_empty()
     }

@@ -1,145 +1,319 @@
 //! Where the keys of a slot lie, in the order of their places.
 //!
 //! Nearly all slots have few keys, and which of them a command is about is decided by places that lie side by side: one look at memory,
-//! and one more at the key itself. A slot with many is a tree.
+//! and one more at the key itself. That is a leaf. A slot with many keys has many leaves, and looks for the one by the places with which
+//! they begin.
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::slice;
 
-use crate::keys::{Held, Key, Name};
+use crate::item::Item;
+use crate::keys::Name;
 
-/// From so many on it is a tree; and from half as many on no longer.
-const MANY: usize = 65;
+/// More than so many make two leaves of one. So few that all places are compared in the time of one look at memory, and that a new
+/// item does not move many others.
+const FULL: usize = 96;
+/// A leaf that is left with so few looks for a neighbour to join, and does so if together they have room for as many more.
+const FEW: usize = FULL / 4;
 /// Room is made for so many at once.
 const AT_ONCE: usize = 4;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Shelf {
+pub(crate) enum Shelf {
+    One(Leaf),
+    Many(Box<Many>),
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Leaf {
     /// Sorted; `items` has the same order, and those of one place are in the order of their keys.
     places: Vec<u32>,
-    items: Vec<(Key, Held)>,
-    /// If it is here, the two above are empty.
-    #[expect(clippy::box_collection, reason = "most have none, and lie the closer together")]
-    tree: Option<Box<BTreeMap<Name, Held>>>,
+    items: Vec<Item>,
+}
+
+/// Holds: at least two leaves, none of them empty.
+#[derive(Clone, Debug)]
+pub(crate) struct Many {
+    /// The first place of each leaf.
+    firsts: Vec<u32>,
+    leaves: Vec<Leaf>,
+    /// Items in all leaves.
+    count: usize,
+}
+
+/// Where an item is, or would be. Means something until the next insertion or removal.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spot {
+    leaf: usize,
+    at: usize,
 }
 
 impl Shelf {
-    pub(crate) const fn new() -> Self {
-        Self { places: Vec::new(), items: Vec::new(), tree: None }
-    }
-
     pub(crate) fn len(&self) -> usize {
-        self.tree.as_ref().map_or(self.items.len(), |tree| tree.len())
+        match self {
+            Shelf::One(leaf) => leaf.items.len(),
+            Shelf::Many(many) => many.count,
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Of whatever comes first. For those who only want to have looked.
-    pub(crate) fn first_place(&self) -> u32 {
-        self.places.first().copied().unwrap_or(0)
+    fn leaves(&self) -> &[Leaf] {
+        match self {
+            Shelf::One(leaf) => slice::from_ref(leaf),
+            Shelf::Many(many) => &many.leaves,
+        }
     }
 
-    /// Where something of that place lies, or would: of a tree nobody can say.
-    pub(crate) fn find_place(&self, place: u32) -> usize {
-        // Counting all of them costs less than to decide after each whether to go on.
-        self.places.iter().map(|known| usize::from(*known < place)).sum()
+    fn leaves_mut(&mut self) -> &mut [Leaf] {
+        match self {
+            Shelf::One(leaf) => slice::from_mut(leaf),
+            Shelf::Many(many) => &mut many.leaves,
+        }
     }
 
-    pub(crate) fn held_at(&self, at: usize) -> Option<&Held> {
-        self.items.get(at).map(|(_, held)| held)
+    /// Where it is, or else where it belongs.
+    pub(crate) fn find(&self, name: Name<'_>) -> Result<Spot, Spot> {
+        let Spot { leaf, .. } = self.find_leaf(name);
+        match self.leaves()[leaf].find(name) {
+            Ok(at) => Ok(Spot { leaf, at }),
+            Err(at) => Err(Spot { leaf, at }),
+        }
     }
 
-    /// Where it is, or would be.
-    fn find(&self, name: &Name) -> Result<usize, usize> {
-        let mut at = self.find_place(name.hash);
-        while self.places.get(at) == Some(&name.hash) {
-            match self.items[at].0.cmp(&name.key) {
-                std::cmp::Ordering::Less => at += 1,
-                std::cmp::Ordering::Equal => return Ok(at),
-                std::cmp::Ordering::Greater => break,
+    pub(crate) fn get(&self, name: Name<'_>) -> Option<&Item> {
+        let Spot { leaf, .. } = self.find_leaf(name);
+        let leaf = &self.leaves()[leaf];
+        leaf.find(name).ok().map(|at| &leaf.items[at])
+    }
+
+    pub(crate) fn item_mut(&mut self, spot: Spot) -> &mut Item {
+        &mut self.leaves_mut()[spot.leaf].items[spot.at]
+    }
+
+    /// `find` in steps, each of which looks at memory that the one before knew of: for those who look for many at a time. The first finds
+    /// the leaf.
+    pub(crate) fn find_leaf(&self, name: Name<'_>) -> Spot {
+        let leaf = match self {
+            Shelf::One(_) => 0,
+            Shelf::Many(many) => many.find(name),
+        };
+        Spot { leaf, at: 0 }
+    }
+
+    /// The second step has looked at a place.
+    pub(crate) fn place_at(&self, spot: Spot) -> u32 {
+        self.leaves()[spot.leaf].places.get(spot.at).copied().unwrap_or(0)
+    }
+
+    /// The third goes to where the place is.
+    pub(crate) fn find_place(&self, spot: Spot, place: u32) -> Spot {
+        Spot { at: self.leaves()[spot.leaf].find_place(place), ..spot }
+    }
+
+    /// The fourth has the item. What may be there is not there for sure.
+    pub(crate) fn item_at(&self, spot: Spot) -> Option<&Item> {
+        self.leaves()[spot.leaf].items.get(spot.at)
+    }
+
+    /// At the spot where it was looked for and not found.
+    pub(crate) fn insert(&mut self, spot: Spot, place: u32, item: Item) {
+        if let Shelf::Many(many) = self {
+            many.count += 1;
+            if spot.at == 0 {
+                many.firsts[spot.leaf] = place;
             }
+        }
+        let leaf = &mut self.leaves_mut()[spot.leaf];
+        leaf.insert(spot.at, place, item);
+        if leaf.items.len() > FULL {
+            let upper = leaf.split_off(FULL / 2);
+            self.add_leaf(spot.leaf + 1, upper);
+        }
+    }
+
+    /// After all others. About so many follow.
+    pub(crate) fn push(&mut self, place: u32, item: Item, following: usize) {
+        if let Shelf::Many(many) = self {
+            many.count += 1;
+        }
+        let leaves = self.leaves_mut();
+        let last = leaves.len() - 1;
+        let leaf = &mut leaves[last];
+        if leaf.items.len() < FULL {
+            leaf.make_room(following.saturating_add(1).min(FULL - leaf.items.len()));
+            leaf.insert(leaf.items.len(), place, item);
+            return;
+        }
+        leaf.insert(FULL, place, item);
+        let next = leaf.split_off(FULL);
+        self.add_leaf(last + 1, next);
+    }
+
+    pub(crate) fn last(&self) -> Option<Name<'_>> {
+        let leaf = self.leaves().last()?;
+        Some(Name { place: *leaf.places.last()?, key: leaf.items.last()?.key() })
+    }
+
+    pub(crate) fn remove(&mut self, spot: Spot) -> Item {
+        match self {
+            Shelf::One(leaf) => leaf.remove(spot.at),
+            Shelf::Many(many) => {
+                let item = many.remove(spot);
+                if let [only] = &mut many.leaves[..] {
+                    *self = Shelf::One(std::mem::take(only));
+                }
+                item
+            }
+        }
+    }
+
+    /// All of them in their order, a leaf at a time.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &[Item]> {
+        self.leaves().iter().map(|leaf| &leaf.items[..])
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Item)> {
+        self.leaves().iter().flat_map(|leaf| leaf.from(0))
+    }
+
+    /// From that place on.
+    pub(crate) fn iter_from(&self, place: u32) -> impl Iterator<Item = (u32, &Item)> {
+        // The one before the first that begins at the place, or after it, may end with it.
+        let leaf = match self {
+            Shelf::One(_) => 0,
+            Shelf::Many(many) => many.firsts.partition_point(|first| *first < place).saturating_sub(1),
+        };
+        let (leaf, rest) = self.leaves()[leaf..].split_first().expect("there is one that is before all others");
+        leaf.from(leaf.find_place(place)).chain(rest.iter().flat_map(|leaf| leaf.from(0)))
+    }
+
+    /// What is in it was in the leaf before it.
+    fn add_leaf(&mut self, at: usize, leaf: Leaf) {
+        match self {
+            Shelf::One(only) => {
+                let leaves = vec![std::mem::take(only), leaf];
+                let firsts = leaves.iter().map(|leaf| leaf.places[0]).collect();
+                let count = leaves.iter().map(|leaf| leaf.items.len()).sum();
+                *self = Shelf::Many(Box::new(Many { firsts, leaves, count }));
+            }
+            Shelf::Many(many) => {
+                many.firsts.insert(at, leaf.places[0]);
+                many.leaves.insert(at, leaf);
+            }
+        }
+    }
+}
+
+impl Leaf {
+    /// Where something of that place is, or would be.
+    fn find_place(&self, place: u32) -> usize {
+        // Counting all of them costs less than to decide after each whether to go on.
+        self.places.iter().map(|known| u32::from(*known < place)).sum::<u32>() as usize
+    }
+
+    fn find(&self, name: Name<'_>) -> Result<usize, usize> {
+        let mut at = self.find_place(name.place);
+        while self.places.get(at) == Some(&name.place) {
+            let key = self.items[at].key();
+            if key == name.key {
+                return Ok(at);
+            }
+            if key > name.key {
+                break;
+            }
+            at += 1;
         }
         Err(at)
     }
 
-    pub(crate) fn get(&self, name: &Name) -> Option<&Held> {
-        match &self.tree {
-            Some(tree) => tree.get(name),
-            None => self.find(name).ok().map(|at| &self.items[at].1),
-        }
+    fn from(&self, at: usize) -> impl Iterator<Item = (u32, &Item)> {
+        self.places[at..].iter().copied().zip(&self.items[at..])
     }
 
-    pub(crate) fn get_mut(&mut self, name: &Name) -> Option<&mut Held> {
-        if self.tree.is_none() {
-            let at = self.find(name).ok()?;
-            return Some(&mut self.items[at].1);
-        }
-        self.tree.as_mut()?.get_mut(name)
-    }
-
-    /// It must not be there yet.
-    pub(crate) fn insert(&mut self, name: Name, held: Held) {
-        if self.tree.is_none() && self.items.len() + 1 >= MANY {
-            self.become_tree();
-        }
-        if let Some(tree) = &mut self.tree {
-            let before = tree.insert(name, held);
-            debug_assert!(before.is_none(), "it is there already");
-            return;
-        }
-        let at = self.find(&name).expect_err("it is not there yet");
+    fn make_room(&mut self, count: usize) {
         if self.items.len() == self.items.capacity() {
-            self.places.reserve_exact(AT_ONCE);
-            self.items.reserve_exact(AT_ONCE);
+            self.places.reserve_exact(count);
+            self.items.reserve_exact(count);
         }
-        self.places.insert(at, name.hash);
-        self.items.insert(at, (name.key, held));
     }
 
-    pub(crate) fn remove(&mut self, name: &Name) -> Option<Held> {
-        let Some(tree) = &mut self.tree else {
-            let at = self.find(name).ok()?;
-            self.places.remove(at);
-            let (_, held) = self.items.remove(at);
-            if self.items.capacity() > 2 * self.items.len() + AT_ONCE {
-                self.places.shrink_to_fit();
-                self.items.shrink_to_fit();
-            }
-            return Some(held);
-        };
-        let held = tree.remove(name)?;
-        if tree.len() <= MANY / 2 {
-            let few = std::mem::take(&mut **tree);
-            *self = few.into_iter().collect();
+    fn insert(&mut self, at: usize, place: u32, item: Item) {
+        self.make_room(AT_ONCE);
+        self.places.insert(at, place);
+        self.items.insert(at, item);
+    }
+
+    fn remove(&mut self, at: usize) -> Item {
+        self.places.remove(at);
+        let item = self.items.remove(at);
+        if self.items.capacity() > 2 * self.items.len() + AT_ONCE {
+            self.shrink();
         }
-        Some(held)
+        item
     }
 
-    fn become_tree(&mut self) {
-        let Self { places, items, .. } = std::mem::take(self);
-        let named = places.into_iter().zip(items).map(|(hash, (key, held))| (Name { hash, key }, held));
-        self.tree = Some(Box::new(named.collect()));
+    fn shrink(&mut self) {
+        self.places.shrink_to_fit();
+        self.items.shrink_to_fit();
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Key, &Held)> {
-        self.iter_from(0)
+    fn append(&mut self, mut upper: Leaf) {
+        self.places.reserve_exact(upper.places.len());
+        self.items.reserve_exact(upper.items.len());
+        self.places.append(&mut upper.places);
+        self.items.append(&mut upper.items);
     }
 
-    /// From that place on.
-    pub(crate) fn iter_from(&self, place: u32) -> impl Iterator<Item = (u32, &Key, &Held)> {
-        let from = self.places.partition_point(|known| *known < place);
-        let few = self.places[from..].iter().zip(&self.items[from..]).map(|(place, (key, held))| (*place, key, held));
-        let first = Name { hash: place, key: Key::EMPTY };
-        let tree = self.tree.iter().flat_map(move |tree| tree.range((Bound::Included(&first), Bound::Unbounded)));
-        few.chain(tree.map(|(name, held)| (name.hash, &name.key, held)))
+    fn split_off(&mut self, at: usize) -> Leaf {
+        let upper = Leaf { places: self.places.split_off(at), items: self.items.split_off(at) };
+        self.shrink();
+        upper
+    }
+}
+
+impl Many {
+    /// The last leaf that does not begin after it; the first, if all do.
+    fn find(&self, name: Name<'_>) -> usize {
+        let mut after = self.firsts.partition_point(|first| *first < name.place);
+        if self.firsts.get(after) == Some(&name.place) {
+            // Some begin with that very place, and their keys decide.
+            let same = self.firsts[after..].partition_point(|first| *first == name.place);
+            after += self.leaves[after..after + same].partition_point(|leaf| leaf.items[0].key() <= name.key);
+        }
+        after.saturating_sub(1)
+    }
+
+    fn remove(&mut self, spot: Spot) -> Item {
+        let leaf = &mut self.leaves[spot.leaf];
+        let item = leaf.remove(spot.at);
+        self.count -= 1;
+        if let Some(first) = leaf.places.first() {
+            self.firsts[spot.leaf] = *first;
+        }
+        if leaf.items.len() <= FEW {
+            self.join(spot.leaf);
+        }
+        item
+    }
+
+    /// Few are left in a leaf: it becomes one with that after it or before it, if that is not too full. An empty one always does.
+    fn join(&mut self, at: usize) {
+        let is_empty = self.leaves[at].items.is_empty();
+        let both = |lower: usize| Some(self.leaves[lower].items.len() + self.leaves.get(lower + 1)?.items.len());
+        let fits = |lower: &usize| both(*lower).is_some_and(|both| is_empty || both + FEW <= FULL);
+        let Some(lower) = [Some(at), at.checked_sub(1)].into_iter().flatten().find(fits) else { return };
+        let upper = self.leaves.remove(lower + 1);
+        self.firsts.remove(lower + 1);
+        self.leaves[lower].append(upper);
+        self.firsts[lower] = self.leaves[lower].places[0];
     }
 }
 
 impl Default for Shelf {
     fn default() -> Self {
-        Self::new()
+        Shelf::One(Leaf::default())
     }
 }
 
@@ -152,71 +326,5 @@ impl PartialEq for Shelf {
 
 impl Eq for Shelf {}
 
-/// They come in their order.
-impl FromIterator<(Name, Held)> for Shelf {
-    fn from_iter<I: IntoIterator<Item = (Name, Held)>>(named: I) -> Self {
-        let named = named.into_iter();
-        let count = named.size_hint().0;
-        let mut shelf = Self { places: Vec::with_capacity(count), items: Vec::with_capacity(count), tree: None };
-        for (Name { hash, key }, held) in named {
-            shelf.places.push(hash);
-            shelf.items.push((key, held));
-        }
-        if shelf.items.len() >= MANY {
-            shelf.become_tree();
-        }
-        shelf
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use bytes::Bytes;
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::keys::Value;
-
-    fn held(number: u16) -> Held {
-        Held::new(Value::Text(Bytes::copy_from_slice(&number.to_le_bytes())))
-    }
-
-    proptest! {
-        /// It is a map in the order of its names, whether there are few or many: places are few here, so that keys share them.
-        #[test]
-        fn it_is_a_map(steps in prop::collection::vec((0u32..12, 0u8..30, 0u8..10), 1..400)) {
-            let (mut shelf, mut map) = (Shelf::new(), BTreeMap::new());
-            for (number, (hash, key, what)) in steps.into_iter().enumerate() {
-                let name = Name { hash, key: Key::of(&Bytes::from(vec![b'k'; usize::from(key)])) };
-                let value = held(number as u16);
-                match what {
-                    0..6 if map.contains_key(&name) => {
-                        *shelf.get_mut(&name).expect("it is there") = value.clone();
-                        map.insert(name, value);
-                    }
-                    0..6 => {
-                        shelf.insert(name.clone(), value.clone());
-                        map.insert(name, value);
-                    }
-                    // Sometimes nearly all of them go.
-                    6 if hash == 0 => {
-                        let names: Vec<Name> = map.keys().skip(5).cloned().collect();
-                        for name in names {
-                            prop_assert_eq!(shelf.remove(&name), map.remove(&name));
-                        }
-                    }
-                    6 | 7 => prop_assert_eq!(shelf.remove(&name), map.remove(&name)),
-                    8 => prop_assert_eq!(shelf.get(&name), map.get(&name)),
-                    _ => {
-                        let from = |(n, _): &(&Name, &Held)| n.hash >= hash;
-                        let expected = map.iter().filter(from).map(|(n, h)| (n.hash, &n.key, h));
-                        prop_assert!(shelf.iter_from(hash).eq(expected));
-                    }
-                }
-                prop_assert_eq!(shelf.len(), map.len());
-            }
-            prop_assert_eq!(&shelf, &map.clone().into_iter().collect::<Shelf>());
-            prop_assert!(shelf.iter().eq(map.iter().map(|(n, h)| (n.hash, &n.key, h))));
-        }
-    }
-}
+mod tests;

@@ -12,18 +12,28 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::fnv::Fnv;
-use crate::keys::{Keys, View, place_of};
+use crate::item::Item;
+use crate::keys::{Keys, Name, View};
 use crate::row::Handler;
 use crate::sessions::Sessions;
+use crate::shelf::Spot;
 use crate::{Command, Malformed, Reply, Series, Stamp};
 
 /// More than a processor can wait for at once.
 const TOUCHED_AT_ONCE: usize = 32;
+/// What an encoding takes besides keys and answers, about: how many there are, and the clock.
+const ENCODED_BESIDES: usize = 32;
+
+static NOBODY: Sessions = Sessions::new();
+
+/// A keyspace has 16384 of them, and most commands are about one that was not looked at for long.
+const _: () = assert!(size_of::<Table>() <= 80);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     keys: Keys,
-    sessions: Sessions,
+    /// None: nobody is remembered, as in most slots. Never empty ones.
+    sessions: Option<Box<Sessions>>,
     /// How far its clock is ahead of the bucket's, in µs: the table may have come from a bucket whose clock was another one.
     ahead: i64,
 }
@@ -51,7 +61,7 @@ impl Table {
     /// Only the clock of its own, if any.
     #[must_use]
     pub fn is_bare(&self) -> bool {
-        self.keys.is_empty() && self.sessions.is_empty()
+        self.keys.is_empty() && self.sessions.is_none()
     }
 
     /// It becomes part of a bucket whose clock is `ahead` behind the one that it knew. Its own goes on as if nothing had happened: what
@@ -73,7 +83,7 @@ impl Table {
     /// About as many bytes as its encoding takes, without encoding it.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.keys.bytes() + self.sessions.bytes()
+        self.keys.bytes() + self.sessions().bytes()
     }
 
     /// Executes a committed entry. Reads are tolerated, and then see what a write at this position would see.
@@ -82,15 +92,15 @@ impl Table {
     /// On a command that is not for tables. None that was decoded is.
     pub fn execute<C: Conduct>(&mut self, stamp: Stamp, command: &Command) -> Reply {
         let stamp = Stamp { clock: self.clock(stamp.clock), ..stamp };
-        self.sessions.forget_expired(stamp.clock);
+        self.forget_expired(stamp.clock);
         let Some(Series { connection, number }) = command.series() else {
             return self.execute_plain(stamp, command);
         };
-        if let Some(reply) = self.sessions.answer::<C>(stamp.clock, connection, number) {
+        if let Some(reply) = self.sessions().answer::<C>(stamp.clock, connection, number) {
             return reply;
         }
         let reply = self.execute_plain(stamp, command);
-        self.sessions.remember(connection, number, reply.clone());
+        self.sessions.get_or_insert_default().remember(connection, number, reply.clone());
         reply
     }
 
@@ -116,29 +126,37 @@ impl Table {
     /// next. Memory is slow, and this way it is waited for together.
     pub fn touch(wanted: &[(&Table, &Bytes)]) {
         for wanted in wanted.chunks(TOUCHED_AT_ONCE) {
-            black_box(wanted.iter().filter(|(table, _)| table.keys.is_empty() || !table.sessions.is_empty()).count());
-            black_box(wanted.iter().fold(0, |seen, (table, _)| seen ^ table.keys.shelf().first_place()));
-            let mut places = [0; TOUCHED_AT_ONCE];
-            let found = |(table, key): &(&Table, &Bytes)| table.keys.shelf().find_place(place_of(key));
-            places.iter_mut().zip(wanted).for_each(|(at, wanted)| *at = found(wanted));
-            let held = || wanted.iter().zip(places).filter_map(|((table, _), at)| table.keys.shelf().held_at(at));
-            black_box(held().filter(|held| held.expires().is_some()).count());
-            black_box(held().fold(0, |seen, held| seen ^ held.touch()));
+            black_box(wanted.iter().filter(|(table, _)| table.keys.is_empty() || table.sessions.is_some()).count());
+            let mut names = [Name::default(); TOUCHED_AT_ONCE];
+            let mut spots = [Spot::default(); TOUCHED_AT_ONCE];
+            for ((name, spot), (table, key)) in names.iter_mut().zip(&mut spots).zip(wanted) {
+                *name = Name::of(key);
+                *spot = table.keys.shelf().find_leaf(*name);
+            }
+            let places = wanted.iter().zip(spots).map(|((table, _), spot)| table.keys.shelf().place_at(spot));
+            black_box(places.fold(0, |seen, place| seen ^ place));
+            for ((name, spot), (table, _)) in names.iter().zip(&mut spots).zip(wanted) {
+                *spot = table.keys.shelf().find_place(*spot, name.place);
+            }
+            let items = || wanted.iter().zip(spots).filter_map(|((table, _), spot)| table.keys.shelf().item_at(spot));
+            black_box(items().filter(|item| matches!(item, Item::Whole(_))).count());
+            black_box(items().fold(0, |seen, item| seen ^ item.touch()));
         }
     }
 
     /// Up to `most` keys that are expired at `clock` and wait to be reaped, the longest expired first.
     #[must_use]
     pub fn expired(&self, clock: u64, most: usize) -> Vec<Bytes> {
-        self.keys.expired(self.clock(clock)).take(most).cloned().collect()
+        self.keys.expired(self.clock(clock)).take(most).map(Bytes::copy_from_slice).collect()
     }
 
     #[must_use]
     pub fn encode(&self) -> Bytes {
-        let both = (&self.keys, &self.sessions);
+        let both = (&self.keys, self.sessions());
+        let bytes = Vec::with_capacity(self.keys.room() + self.sessions().bytes() as usize + ENCODED_BESIDES);
         let encoded = match self.ahead {
-            0 => postcard::to_allocvec(&both),
-            ahead => postcard::to_allocvec(&(both, ahead)),
+            0 => postcard::to_extend(&both, bytes),
+            ahead => postcard::to_extend(&(both, ahead), bytes),
         };
         encoded.expect("every table has an encoding").into()
     }
@@ -148,13 +166,14 @@ impl Table {
             postcard::take_from_bytes(bytes).map_err(|_| Malformed)?;
         let ahead = if rest.is_empty() { 0 } else { decode_all(rest)? };
         let sound = sessions.is_sound() && (rest.is_empty() || ahead != 0);
-        if sound { Ok(Table { keys, sessions: sessions.weighed(), ahead }) } else { Err(Malformed) }
+        let sessions = (!sessions.is_empty()).then(|| Box::new(sessions.weighed()));
+        if sound { Ok(Table { keys, sessions, ahead }) } else { Err(Malformed) }
     }
 
     /// Equal tables have equal fingerprints, on every member and in every build.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
-        let both = (&self.keys, &self.sessions);
+        let both = (&self.keys, self.sessions());
         let print = match self.ahead {
             0 => postcard::serialize_with_flavor(&both, Fnv::new()),
             ahead => postcard::serialize_with_flavor(&(both, ahead), Fnv::new()),
@@ -164,7 +183,19 @@ impl Table {
 
     /// Drops all sessions. Only a planted bug wants that (a split that leaves them behind).
     pub fn take_sessions(&mut self) {
-        self.sessions = Sessions::default();
+        self.sessions = None;
+    }
+
+    fn sessions(&self) -> &Sessions {
+        self.sessions.as_deref().unwrap_or(&NOBODY)
+    }
+
+    fn forget_expired(&mut self, clock: u64) {
+        let Some(sessions) = &mut self.sessions else { return };
+        sessions.forget_expired(clock);
+        if sessions.is_empty() {
+            self.sessions = None;
+        }
     }
 
     fn execute_plain(&mut self, stamp: Stamp, command: &Command) -> Reply {

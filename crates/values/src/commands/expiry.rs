@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::options::{EX, EXAT, PX, PXAT, Time, clamp, is, number};
 use super::rows;
+use crate::item::Item;
 use crate::keys::{Keys, View};
 use crate::row::Handler::{Read, Write};
 use crate::row::flag::{FAST, KEYSPACE, READONLY, WRITE};
@@ -48,8 +49,8 @@ fn change(keys: &mut Keys, stamp: Stamp, words: &[Bytes], time: Time) -> Outcome
     let moment = time.moment(number(&words[2])?, stamp.clock);
     let moment = clamp(moment.ok_or_else(|| errors::invalid_expiry(&words[0]))?);
     let key = &words[1];
-    let Some(held) = keys.get(key) else { return Ok(false.into()) };
-    if !conditions.allow(held.expires(), moment) {
+    let Some(item) = keys.get(key) else { return Ok(false.into()) };
+    if !conditions.allow(item.expires(), moment) {
         return Ok(false.into());
     }
     if moment <= stamp.clock {
@@ -102,7 +103,7 @@ impl Conditions {
 }
 
 fn persist(keys: &mut Keys, _: Stamp, words: &[Bytes]) -> Outcome {
-    let expires = keys.get(&words[1]).is_some_and(|held| held.expires().is_some());
+    let expires = keys.get(&words[1]).is_some_and(|item| item.expires().is_some());
     keys.set_expiry(&words[1], None);
     Ok(expires.into())
 }
@@ -130,7 +131,7 @@ fn left(view: &View<'_>, expires: u64) -> u64 {
 
 /// -2: no such key. -1: it does not expire.
 fn told(view: &View<'_>, key: &Bytes, tell: impl Fn(u64) -> u64) -> Reply {
-    Reply::Number(match view.keys.get(key).map(|held| held.expires()) {
+    Reply::Number(match view.keys.get(key).map(Item::expires) {
         None => -2,
         Some(None) => -1,
         Some(Some(expires)) => i64::try_from(tell(expires)).unwrap_or(i64::MAX),

@@ -4,10 +4,11 @@ use bytes::Bytes;
 
 use super::options::{is, number};
 use super::rows;
-use crate::keys::{Expiry, Held, Keys, View};
+use crate::keys::{Expiry, Keys, View};
 use crate::row::Handler::{Read, Write};
 use crate::row::flag::{DENYOOM, FAST, KEYSPACE, READONLY, SUMMED, WRITE};
 use crate::row::{Group::Generic, Outcome, Positions, Row};
+use crate::value::Value;
 use crate::{Reply, Stamp, errors};
 
 const ALL: Positions = Positions::ALL;
@@ -28,7 +29,7 @@ pub(crate) const ROWS: &[Row] = rows! {
 };
 
 fn del(keys: &mut Keys, _: Stamp, words: &[Bytes]) -> Outcome {
-    Ok(Reply::count(words[1..].iter().filter(|key| keys.remove(key).is_some()).count()))
+    Ok(Reply::count(words[1..].iter().filter(|key| keys.remove(key)).count()))
 }
 
 /// A key that is named twice counts twice.
@@ -37,7 +38,7 @@ fn exists(view: &View<'_>, words: &[Bytes]) -> Outcome {
 }
 
 fn kind(view: &View<'_>, words: &[Bytes]) -> Outcome {
-    let name = view.keys.get(&words[1]).map_or("none", |held| held.value.type_name());
+    let name = view.keys.get(&words[1]).map_or("none", |item| item.seen().type_name());
     Ok(Reply::Simple(Bytes::from_static(name.as_bytes())))
 }
 
@@ -60,11 +61,12 @@ fn copy(keys: &mut Keys, _: Stamp, words: &[Bytes]) -> Outcome {
     if source == destination {
         return Err(Reply::error("ERR source and destination objects are the same"));
     }
-    let Some(held) = keys.get(source).cloned() else { return Ok(false.into()) };
+    let Some(item) = keys.get(source) else { return Ok(false.into()) };
     if keys.contains(destination) && !replaces {
         return Ok(false.into());
     }
-    put(keys, destination, held);
+    let (value, expires) = (item.seen().to_value(), item.expires());
+    put(keys, destination, value, expires);
     Ok(true.into())
 }
 
@@ -73,8 +75,9 @@ fn rename(keys: &mut Keys, _: Stamp, words: &[Bytes]) -> Outcome {
     if source == destination {
         return if keys.contains(source) { Ok(Reply::Ok) } else { Err(errors::no_such_key()) };
     }
-    let held = keys.remove(source).ok_or_else(errors::no_such_key)?;
-    put(keys, destination, held);
+    let item = keys.take(source).ok_or_else(errors::no_such_key)?;
+    let expires = item.expires();
+    put(keys, destination, item.into_value(), expires);
     Ok(Reply::Ok)
 }
 
@@ -88,7 +91,6 @@ fn renamenx(keys: &mut Keys, stamp: Stamp, words: &[Bytes]) -> Outcome {
     rename(keys, stamp, words).map(|_| true.into())
 }
 
-fn put(keys: &mut Keys, key: &Bytes, held: Held) {
-    let expiry = held.expires().map_or(Expiry::Never, Expiry::At);
-    keys.set(key, held.value, expiry);
+fn put(keys: &mut Keys, key: &Bytes, value: Value, expires: Option<u64>) {
+    keys.set(key, value, expires.map_or(Expiry::Never, Expiry::At));
 }

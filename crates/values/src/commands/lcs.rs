@@ -4,7 +4,8 @@ use bytes::Bytes;
 
 use super::options::{LONGEST, is, number};
 use super::rows;
-use crate::keys::{Value, View};
+use crate::item::{Item, Seen};
+use crate::keys::View;
 use crate::row::Handler::Read;
 use crate::row::flag::READONLY;
 use crate::row::{Group::String, Outcome, Positions, Row};
@@ -16,10 +17,10 @@ pub(crate) const ROWS: &[Row] = rows! {
 
 /// `LCS key key [LEN] [IDX] [MINMATCHLEN length] [WITHMATCHLEN]`
 fn lcs(view: &View<'_>, words: &[Bytes]) -> Outcome {
-    let text = |key| match view.keys.get(key).map(|held| &held.value) {
-        None => Ok(Bytes::new()),
-        Some(Value::Text(text)) => Ok(text.clone()),
-        Some(Value::List(_)) => Err(Reply::error("ERR The specified keys must contain string values")),
+    let text = |key: &Bytes| match view.keys.get(key).map(Item::seen) {
+        None => Ok(&[][..]),
+        Some(Seen::Text(text)) => Ok(text.bytes()),
+        Some(Seen::List(_)) => Err(Reply::error("ERR The specified keys must contain string values")),
     };
     let (a, b) = (text(&words[1])?, text(&words[2])?);
     let (mut length, mut places, mut lengths, mut least) = (false, false, false, 0);
@@ -45,12 +46,12 @@ fn lcs(view: &View<'_>, words: &[Bytes]) -> Outcome {
         let text = "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";
         return Err(Reply::error(text));
     }
-    let grid = Grid::of(&a, &b);
+    let grid = Grid::of(a, b);
     let total = grid.at(a.len(), b.len());
     if length {
         return Ok(Reply::Number(i64::from(total)));
     }
-    let runs = grid.runs(&a, &b);
+    let runs = grid.runs(a, b);
     if !places {
         let common: Vec<u8> = runs.iter().rev().flat_map(|run| &a[run.a..run.a + run.length]).copied().collect();
         return Ok(Reply::Value(common.into()));

@@ -6,10 +6,11 @@ use bytes::Bytes;
 
 use super::options::{is, number};
 use super::rows;
-use crate::keys::{Expiry, Keys, Value, View, own};
+use crate::keys::{Expiry, Keys, View};
 use crate::row::Handler::{Read, Write};
 use crate::row::flag::{DENYOOM, FAST, READONLY, WRITE};
 use crate::row::{Group::List, Outcome, Positions, Row};
+use crate::value::{Value, own};
 use crate::{Reply, Stamp, errors};
 
 const ONE: Positions = Positions::ONE;

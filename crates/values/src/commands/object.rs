@@ -4,7 +4,8 @@ use bytes::Bytes;
 
 use super::{help, rows};
 use crate::Reply;
-use crate::keys::{Value, View};
+use crate::item::Seen;
+use crate::keys::View;
 use crate::number::parse_number;
 use crate::row::Handler::{Door, Plain, Read};
 use crate::row::flag::{CONTAINER, KEYSPACE, LOADING, READONLY, STALE};
@@ -30,19 +31,19 @@ const SHARED: i64 = 10_000;
 /// As Redis would keep the value if it had just been set.
 fn encoding(view: &View<'_>, words: &[Bytes]) -> Outcome {
     Ok(of(view, words, |value| match value {
-        Value::Text(text) if parse_number(text).is_some() => Reply::text("int"),
-        Value::Text(text) if text.len() <= EMBEDDED => Reply::text("embstr"),
-        Value::Text(_) => Reply::text("raw"),
-        Value::List(_) => Reply::text("quicklist"),
+        Seen::Text(text) if parse_number(&text).is_some() => Reply::text("int"),
+        Seen::Text(text) if text.len() <= EMBEDDED => Reply::text("embstr"),
+        Seen::Text(_) => Reply::text("raw"),
+        Seen::List(_) => Reply::text("quicklist"),
     }))
 }
 
 fn refcount(view: &View<'_>, words: &[Bytes]) -> Outcome {
     Ok(of(view, words, |value| match value {
-        Value::Text(text) if parse_number(text).is_some_and(|number| (0..SHARED).contains(&number)) => {
+        Seen::Text(text) if parse_number(&text).is_some_and(|number| (0..SHARED).contains(&number)) => {
             Reply::Number(i64::from(i32::MAX))
         }
-        Value::Text(_) | Value::List(_) => Reply::Number(1),
+        Seen::Text(_) | Seen::List(_) => Reply::Number(1),
     }))
 }
 
@@ -59,8 +60,8 @@ fn freq(view: &View<'_>, words: &[Bytes]) -> Outcome {
     }))
 }
 
-fn of(view: &View<'_>, words: &[Bytes], tell: impl Fn(&Value) -> Reply) -> Reply {
-    view.keys.get(&words[2]).map_or(Reply::Nil, |held| tell(&held.value))
+fn of(view: &View<'_>, words: &[Bytes], tell: impl Fn(Seen<'_>) -> Reply) -> Reply {
+    view.keys.get(&words[2]).map_or(Reply::Nil, |item| tell(item.seen()))
 }
 
 fn object_help(_: &[Bytes]) -> Outcome {

@@ -1,10 +1,10 @@
 //! Strings.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::options::{EX, LONGEST, PX, Time, is, number};
 use super::{float, rows};
-use crate::keys::{Expiry, Keys, View, own};
+use crate::keys::{Expiry, Keys, View};
 use crate::number::{Decimal, parse_number};
 use crate::row::Handler::{Read, Write};
 use crate::row::flag::{ALL_OK, DENYOOM, FAST, IN_ORDER, READONLY, WRITE};
@@ -43,17 +43,11 @@ fn get(view: &View<'_>, words: &[Bytes]) -> Outcome {
 }
 
 fn value(keys: &Keys, key: &Bytes) -> Outcome {
-    Ok(keys.text(key)?.map_or(Reply::Nil, |text| Reply::Value(copy(text))))
-}
-
-/// What is short is copied: to share it takes memory of its own, for good, and a look at that each time.
-fn copy(text: &Bytes) -> Bytes {
-    const SHORT: usize = 512;
-    if text.len() <= SHORT { own(text) } else { text.clone() }
+    Ok(keys.text(key)?.map_or(Reply::Nil, |text| Reply::Value(text.to_bytes())))
 }
 
 fn strlen(view: &View<'_>, words: &[Bytes]) -> Outcome {
-    Ok(Reply::count(view.keys.text(&words[1])?.map_or(0, Bytes::len)))
+    Ok(Reply::count(view.keys.text(&words[1])?.map_or(0, |text| text.len())))
 }
 
 fn getrange(view: &View<'_>, words: &[Bytes]) -> Outcome {
@@ -65,7 +59,7 @@ fn getrange(view: &View<'_>, words: &[Bytes]) -> Outcome {
     let length = text.len() as i64;
     let from_start = |at: i64| if at < 0 { at.saturating_add(length).max(0) } else { at };
     let (first, last) = (from_start(first), from_start(last).min(length - 1));
-    let part = if first > last { Bytes::new() } else { text.slice(first as usize..=last as usize) };
+    let part = if first > last { Bytes::new() } else { text.part(first as usize..last as usize + 1) };
     Ok(Reply::Value(part))
 }
 
@@ -79,7 +73,7 @@ fn mget(view: &View<'_>, words: &[Bytes]) -> Outcome {
 fn set(keys: &mut Keys, stamp: Stamp, words: &[Bytes]) -> Outcome {
     let (key, value) = (&words[1], &words[2]);
     if words.len() == 3 {
-        keys.set_copy(key, value);
+        keys.set_text(key, value, Expiry::Never);
         return Ok(Reply::Ok);
     }
     let (mut when, mut answers_old) = (When::Always, false);
@@ -110,7 +104,7 @@ fn set(keys: &mut Keys, stamp: Stamp, words: &[Bytes]) -> Outcome {
         When::Present => keys.contains(key),
     };
     if goes {
-        keys.set_text(key, own(value), expiry);
+        keys.set_text(key, value, expiry);
     }
     Ok(old.unwrap_or(if goes { Reply::Ok } else { Reply::Nil }))
 }
@@ -160,7 +154,7 @@ fn getex(keys: &mut Keys, stamp: Stamp, words: &[Bytes]) -> Outcome {
         Lives::Unsaid | Lives::Kept => {}
         Lives::Persists => keys.set_expiry(key, None),
         Lives::Until(time, word) => match time.expiry(&words[0], word, stamp.clock)? {
-            past if past <= stamp.clock => drop(keys.remove(key)),
+            past if past <= stamp.clock => drop(keys.take(key)),
             expires => keys.set_expiry(key, Some(expires)),
         },
     }
@@ -170,7 +164,7 @@ fn getex(keys: &mut Keys, stamp: Stamp, words: &[Bytes]) -> Outcome {
 fn setnx(keys: &mut Keys, _: Stamp, words: &[Bytes]) -> Outcome {
     let absent = !keys.contains(&words[1]);
     if absent {
-        keys.set_text(&words[1], own(&words[2]), Expiry::Never);
+        keys.set_text(&words[1], &words[2], Expiry::Never);
     }
     Ok(absent.into())
 }
@@ -185,13 +179,13 @@ fn psetex(keys: &mut Keys, stamp: Stamp, words: &[Bytes]) -> Outcome {
 
 fn set_living(keys: &mut Keys, stamp: Stamp, words: &[Bytes], time: Time) -> Outcome {
     let expires = time.expiry(&words[0], &words[2], stamp.clock)?;
-    keys.set_text(&words[1], own(&words[3]), Expiry::At(expires));
+    keys.set_text(&words[1], &words[3], Expiry::At(expires));
     Ok(Reply::Ok)
 }
 
 fn getset(keys: &mut Keys, _: Stamp, words: &[Bytes]) -> Outcome {
     let old = value(keys, &words[1])?;
-    keys.set_text(&words[1], own(&words[2]), Expiry::Never);
+    keys.set_text(&words[1], &words[2], Expiry::Never);
     Ok(old)
 }
 
@@ -203,7 +197,7 @@ fn getdel(keys: &mut Keys, _: Stamp, words: &[Bytes]) -> Outcome {
 
 fn mset(keys: &mut Keys, _: Stamp, words: &[Bytes]) -> Outcome {
     for pair in pairs(words)? {
-        keys.set_text(&pair[0], own(&pair[1]), Expiry::Never);
+        keys.set_text(&pair[0], &pair[1], Expiry::Never);
     }
     Ok(Reply::Ok)
 }
@@ -240,59 +234,45 @@ fn decrby(keys: &mut Keys, _: Stamp, words: &[Bytes]) -> Outcome {
 
 /// An absent key counts as 0.
 fn add(keys: &mut Keys, key: &Bytes, by: i64) -> Outcome {
+    let mut new = by;
     let added = keys.change_text(key, |text| {
         let old = parse_number(text).ok_or_else(errors::not_a_number)?;
-        let new = old.checked_add(by).ok_or_else(errors::overflow)?;
-        *text = Decimal::new(new).to_bytes();
-        Ok(new)
+        new = old.checked_add(by).ok_or_else(errors::overflow)?;
+        Ok(Decimal::new(new))
     })?;
-    let new = added.unwrap_or_else(|| {
-        keys.set_text(key, Decimal::new(by).to_bytes(), Expiry::Never);
-        by
-    });
+    if added.is_none() {
+        keys.set_text(key, Decimal::new(by).as_bytes(), Expiry::Never);
+    }
     Ok(Reply::Number(new))
 }
 
 fn incrbyfloat(keys: &mut Keys, _: Stamp, words: &[Bytes]) -> Outcome {
     let invalid = || Reply::error("ERR value is not a valid float");
-    let old = keys.text(&words[1])?.map_or(Some(float::ZERO), |text| float::parse(text)).ok_or_else(invalid)?;
+    let old = keys.text(&words[1])?.map_or(Some(float::ZERO), |text| float::parse(&text)).ok_or_else(invalid)?;
     let by = float::parse(&words[2]).ok_or_else(invalid)?;
     let sum = old.plus(by);
     let text = sum.ok_or_else(|| Reply::error("ERR increment would produce NaN or Infinity"))?.to_text();
     let text = Bytes::from(text);
-    keys.set_text(&words[1], text.clone(), Expiry::Kept);
+    keys.set_text(&words[1], &text, Expiry::Kept);
     Ok(Reply::Value(text))
 }
 
 fn append(keys: &mut Keys, _: Stamp, words: &[Bytes]) -> Outcome {
     let (key, more) = (&words[1], &words[2]);
-    let old = keys.text(key)?.map_or(0, Bytes::len);
+    let old = keys.text(key)?.map_or(0, |text| text.len());
     if old + more.len() > LONGEST {
         return Err(errors::too_long());
     }
-    change(keys, key, |text| text.put_slice(more))
+    keys.write_text(key, old, more).map(Reply::count)
 }
 
 fn setrange(keys: &mut Keys, _: Stamp, words: &[Bytes]) -> Outcome {
     let offset = usize::try_from(number(&words[2])?).map_err(|_| Reply::error("ERR offset is out of range"))?;
     let (key, part) = (&words[1], &words[3]);
-    let old = keys.text(key)?.map_or(0, Bytes::len);
+    let old = keys.text(key)?.map_or(0, |text| text.len());
     if part.is_empty() {
         return Ok(Reply::count(old));
     }
-    let end = offset.checked_add(part.len()).filter(|end| *end <= LONGEST).ok_or_else(errors::too_long)?;
-    change(keys, key, |text| {
-        text.resize(end.max(old), 0);
-        text[offset..end].copy_from_slice(part);
-    })
-}
-
-/// Changes a value where it lies, unless somebody else still has it, and answers how long it is now. An absent one counts as empty.
-fn change(keys: &mut Keys, key: &Bytes, change: impl FnOnce(&mut BytesMut)) -> Outcome {
-    let old = keys.change_text(key, |text| Ok(std::mem::take(text)))?.unwrap_or_default();
-    let mut text = old.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
-    change(&mut text);
-    let length = text.len();
-    keys.set_text(key, text.freeze(), Expiry::Kept);
-    Ok(Reply::count(length))
+    offset.checked_add(part.len()).filter(|end| *end <= LONGEST).ok_or_else(errors::too_long)?;
+    keys.write_text(key, offset, part).map(Reply::count)
 }

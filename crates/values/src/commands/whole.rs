@@ -37,15 +37,15 @@ fn scan(view: &View<'_>, words: &[Bytes]) -> Outcome {
     let (pattern, kind) = (&words[4], &words[5]);
     let mut found = Vec::new();
     let mut last = None;
-    for (looked_at, (place, key, held)) in view.keys.iter_from(place).enumerate() {
+    for (looked_at, (place, item)) in view.keys.iter_from(place).enumerate() {
         // Keys of one place are not told apart by a cursor: they come together.
         if looked_at >= count && last != Some(place) {
             return Ok(scanned(place, found));
         }
         last = Some(place);
-        let wanted = kind.is_empty() || kind.eq_ignore_ascii_case(held.value.type_name().as_bytes());
-        if wanted && view.sees(held) && glob::matches(pattern, key) {
-            found.push(Bytes::copy_from_slice(key));
+        let wanted = kind.is_empty() || kind.eq_ignore_ascii_case(item.seen().type_name().as_bytes());
+        if wanted && view.sees(item) && glob::matches(pattern, item.key()) {
+            found.push(Bytes::copy_from_slice(item.key()));
         }
     }
     Ok(scanned(0, found))
@@ -66,8 +66,8 @@ fn flush(keys: &mut Keys, _: Stamp, _: &[Bytes]) -> Outcome {
 }
 
 fn keys(view: &View<'_>, words: &[Bytes]) -> Outcome {
-    let seen = view.keys.iter().filter(|(key, held)| view.sees(held) && glob::matches(&words[2], key));
-    Ok(Reply::values(seen.map(|(key, _)| Bytes::copy_from_slice(key))))
+    let seen = view.keys.iter().filter(|item| view.sees(item) && glob::matches(&words[2], item.key()));
+    Ok(Reply::values(seen.map(|item| Bytes::copy_from_slice(item.key()))))
 }
 
 /// The first key at or after a random place, or else the first of all: not quite even, and never slow.
@@ -75,6 +75,6 @@ fn random(view: &View<'_>, words: &[Bytes]) -> Outcome {
     let chance = parse_unsigned(&words[2]).ok_or_else(errors::not_a_number)?;
     let mut around = view.keys.iter_from((chance >> 32) as u32).chain(view.keys.iter_from(0));
     Ok(around
-        .find(|(_, _, held)| view.sees(held))
-        .map_or(Reply::Nil, |(_, key, _)| Reply::Value(Bytes::copy_from_slice(key))))
+        .find(|(_, item)| view.sees(item))
+        .map_or(Reply::Nil, |(_, item)| Reply::Value(Bytes::copy_from_slice(item.key()))))
 }
