@@ -93,6 +93,8 @@ pub struct Lane<C> {
     checkpoints: BTreeSet<(BucketId, StoreId)>,
     /// Whose checkpoint is due, in that order.
     due: VecDeque<BucketId>,
+    /// Of all tables that were ever given away to be stored.
+    stored_bytes: u64,
     pub(crate) wall: Option<(u64, Instant)>,
     upkeep_at: Instant,
     scratch: Outbox,
@@ -183,6 +185,7 @@ impl<C: Conduct> Lane<C> {
             next_store: StoreId(0),
             checkpoints: BTreeSet::new(),
             due: VecDeque::new(),
+            stored_bytes: 0,
             wall: None,
             upkeep_at: now + config.upkeep,
             scratch: Outbox::default(),
@@ -387,6 +390,7 @@ impl<C: Conduct> Lane<C> {
             Out::Store { id: store, image } => {
                 self.next_store.0 += 1;
                 let (id, tables) = (self.next_store, replica.tables.encode(&image.replaced));
+                self.stored_bytes += tables.iter().map(|(_, table)| table.len() as u64).sum::<u64>();
                 self.storing.insert((bucket, id), store);
                 out.push(Output::Store { id, bucket, tables });
             }
@@ -532,12 +536,15 @@ impl<C: Conduct> Lane<C> {
         }
     }
 
-    /// Buckets that are written to alike are due at the same time, and tables are encoded by the thread that serves clients: one after
-    /// the other, then, and the next when there is less to store. (Sixty-four at once were a third of a second in which nobody was served.)
+    /// Buckets that are written to alike are due at the same time, and tables are encoded by the thread that serves clients: some of them
+    /// now, then, and more with the next flush. (Sixty-four at once were a third of a second in which nobody was served.) Several under way
+    /// together: what is stored together is referred to by records that are synced together, and writes wait for those.
     fn checkpoint(&mut self, now: Instant, out: &mut Vec<Output>) {
+        let until = self.stored_bytes + CHECKPOINT_BYTES;
         while let Some(bucket) = self.due.front().copied() {
             let is_overdue = self.replicas.get(&bucket).is_some_and(|replica| replica.phaser.is_checkpoint_overdue());
-            if self.checkpoints.len() >= CHECKPOINTS_AT_ONCE && !is_overdue {
+            let is_enough = self.stored_bytes >= until || self.checkpoints.len() >= CHECKPOINTS_AT_ONCE;
+            if is_enough && !is_overdue {
                 return;
             }
             self.due.pop_front();
@@ -548,7 +555,6 @@ impl<C: Conduct> Lane<C> {
             self.drive(now, bucket, phaser::Input::Checkpoint, out);
             if self.next_store != before {
                 self.checkpoints.insert((bucket, self.next_store));
-                return;
             }
         }
     }
@@ -647,8 +653,10 @@ impl<C: Conduct> Lane<C> {
     }
 }
 
-/// Checkpoints that are being stored: enough for the disk to have something to do while the next is encoded.
-const CHECKPOINTS_AT_ONCE: usize = 4;
+/// Checkpoints that are being stored: their records are synced together.
+const CHECKPOINTS_AT_ONCE: usize = 16;
+/// Bytes of tables that are encoded with one flush, about: a millisecond or two.
+const CHECKPOINT_BYTES: u64 = 1 << 20;
 
 /// Questions to the meta group that may be open at once: a few per bucket that changes.
 const MOST_ASKED: usize = 4096;

@@ -5,8 +5,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::task::{Poll, Waker};
 use std::time::Instant as Moment;
 
 use blueprint::Instant;
@@ -15,7 +17,6 @@ use node::Door;
 use resp::Protocol;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::Notify;
 use values::Reply;
 
 use super::keyspace::Chosen;
@@ -58,10 +59,41 @@ pub(crate) struct Connection {
     bytes: Cell<usize>,
     out: RefCell<BytesMut>,
     touched: Cell<bool>,
-    nudge: Notify,
+    nudge: Nudge,
     /// Its task does not read, and looks again only if it is nudged.
     pub(crate) paused: Cell<bool>,
     state: Cell<State>,
+}
+
+/// Tells the task of a connection, which is in the same thread, that there is something to look at. It waits for this besides each read,
+/// so to wait must cost nothing.
+#[derive(Default)]
+struct Nudge {
+    is_given: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Nudge {
+    fn give(&self) {
+        self.is_given.set(true);
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    async fn taken(&self) {
+        poll_fn(|context| {
+            if self.is_given.replace(false) {
+                return Poll::Ready(());
+            }
+            let mut waker = self.waker.borrow_mut();
+            if !waker.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
+                *waker = Some(context.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await;
+    }
 }
 
 /// Where an answer goes.
@@ -114,7 +146,7 @@ impl Connection {
             bytes: Cell::new(0),
             out: RefCell::default(),
             touched: Cell::new(false),
-            nudge: Notify::new(),
+            nudge: Nudge::default(),
             paused: Cell::new(false),
             state: Cell::new(State::Open),
         };
@@ -210,18 +242,18 @@ impl Connection {
 
     pub(crate) fn close(&self) {
         self.state.set(State::Closed);
-        self.nudge.notify_one();
+        self.nudge.give();
     }
 
     pub(crate) fn close_when_answered(&self) {
         if self.state.get() == State::Open {
             self.state.set(State::Closing);
-            self.nudge.notify_one();
+            self.nudge.give();
         }
     }
 
     pub(crate) async fn nudged(&self) {
-        self.nudge.notified().await;
+        self.nudge.taken().await;
     }
 
     /// The socket takes more.
@@ -236,7 +268,7 @@ impl Connection {
             match self.writer.try_write(&out) {
                 Ok(written) => out.advance(written),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.nudge.notify_one(); // its task waits until the socket takes more
+                    self.nudge.give(); // its task waits until the socket takes more
                     return;
                 }
                 Err(_) => {
@@ -251,7 +283,7 @@ impl Connection {
         }
         drop(out);
         if self.paused.get() {
-            self.nudge.notify_one();
+            self.nudge.give();
         }
     }
 }

@@ -357,6 +357,7 @@ async fn attend(driver: &Rc<Driver>, stream: TcpStream, door: Door) {
         let has_room = driver.hall.bytes.get() < MOST_BYTES;
         connection.paused.set(!connection.may_read());
         tokio::select! {
+            biased; // most of the time it is this, and then the others are not even looked at
             read = reader.read_buf(&mut buffer), if has_room && !connection.paused.get() => match read {
                 // It has said everything, and may still listen.
                 Ok(0) => {
