@@ -12,6 +12,9 @@ use crate::writer::{TABLES, is_full};
 /// A full disk is tried again this often. Nothing is refused meanwhile: as long as there are segments, entries are safe in those.
 const FULL_RETRY: Duration = Duration::from_millis(100);
 
+/// Bytes that are written before they are synced: whoever syncs a segment meanwhile waits for all of them.
+const UNSYNCED: u64 = 1 << 20;
+
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
     on_stored: OnStored,
@@ -39,8 +42,9 @@ impl Keeper {
 
     /// False: it is over.
     fn store(&self, wanted: &mut [ToStore]) -> io::Result<bool> {
-        let mut written: Vec<Apart> = Vec::new();
+        let (mut written, mut unsynced): (Vec<Apart>, u64) = (Vec::new(), 0);
         for one in wanted {
+            unsynced += one.bytes();
             loop {
                 let mut tables = self.shared.tables();
                 let generation = self.shared.pen().generation();
@@ -59,8 +63,17 @@ impl Keeper {
                     return Ok(false);
                 }
             }
+            if unsynced >= UNSYNCED {
+                self.sync(&std::mem::take(&mut written))?;
+                unsynced = 0;
+            }
         }
-        for apart in &written {
+        self.sync(&written)?;
+        Ok(true)
+    }
+
+    fn sync(&self, written: &[Apart]) -> io::Result<()> {
+        for apart in written {
             apart.file.sync()?;
         }
         if written.iter().any(|apart| apart.is_new) {
@@ -68,6 +81,6 @@ impl Keeper {
         }
         let mut tables = self.shared.tables();
         written.iter().for_each(|apart| tables.on_synced(apart));
-        Ok(true)
+        Ok(())
     }
 }
