@@ -241,6 +241,11 @@ pub(crate) fn tables_of(record: &mut NodeRecord) -> Option<(BucketId, &mut Vec<(
     }
 }
 
+/// What comes after it need not wait for it.
+pub(crate) fn is_note(record: &NodeRecord) -> bool {
+    matches!(record, NodeRecord::Bucket { record, .. } if record.is_note())
+}
+
 /// May it be reported as written when only the operating system has it? Log entries may; what others build on may not, nor may what the blueprint
 /// will count on.
 pub(crate) fn may_stay_in_memory(record: &NodeRecord) -> bool {

@@ -15,7 +15,7 @@ use crate::disk::{Disk, Lock};
 use crate::keeper::Keeper;
 use crate::open::FAILED;
 use crate::pen::Pen;
-use crate::queue::{Batch, Queue, Released, State, Stop, ToStore};
+use crate::queue::{Batch, Manner, Queue, Released, State, Stop, ToStore};
 use crate::tables::TableFiles;
 use crate::writer::Writer;
 
@@ -178,24 +178,26 @@ impl Journal {
         mut records: Vec<NodeRecord>,
     ) -> Result<Outcome, Refused> {
         let is_memory = level == Durability::Memory;
-        if is_memory && records.iter().all(content::may_stay_in_memory) && self.shared.queue.is_clear(lane) {
-            let is_written = SCRATCH.with_borrow_mut(|encoded| {
-                encoded.clear();
-                records.iter().for_each(|record| encoded.push(record));
-                self.shared.write_directly(encoded, &mut records)
-            });
-            if is_written {
+        let may_go_ahead = |record: &NodeRecord| content::may_stay_in_memory(record) || content::is_note(record);
+        if is_memory && records.iter().all(may_go_ahead) && self.shared.queue.is_clear(lane) {
+            let mut notes: Vec<NodeRecord> = records.extract_if(.., |record| content::is_note(record)).collect();
+            let is_written = records.is_empty()
+                || SCRATCH.with_borrow_mut(|encoded| {
+                    encoded.clear();
+                    records.iter().for_each(|record| encoded.push(record));
+                    self.shared.write_directly(encoded, &mut records)
+                });
+            if is_written && notes.is_empty() {
                 return Ok(Outcome::Written);
             }
+            if is_written {
+                let refused = |(state, records)| Refused { state, records };
+                let batch = Batch::new(lane, id, Manner::Notes, notes);
+                return self.shared.queue.push(batch).map(|()| Outcome::Written).map_err(refused);
+            }
+            records.append(&mut notes);
         }
-        let has_tables = records.iter().any(content::has_tables);
-        let mut encoded = if has_tables { Encoded::default() } else { Encoded::with_room_for(&records) };
-        if !has_tables {
-            records.iter().for_each(|record| encoded.push(record));
-        }
-        let table_bytes: usize = if has_tables { records.iter().map(content::table_bytes).sum() } else { 0 };
-        let bytes = (encoded.bytes.len() + table_bytes + records.len() * 64) as u64;
-        let batch = Batch { lane, id, turn: 0, is_memory, records, encoded: (!has_tables).then_some(encoded), bytes };
+        let batch = Batch::new(lane, id, if is_memory { Manner::Memory } else { Manner::Disk }, records);
         match self.shared.queue.push(batch) {
             Ok(()) => Ok(Outcome::Queued),
             Err((state, records)) => Err(Refused { state, records }),
@@ -375,6 +377,35 @@ mod tests {
             journal.counts().syncs - before
         };
         job.batches.iter_mut().map(&mut syncs).collect()
+    }
+
+    /// At level memory nothing waits for a sync of what is said of checkpoints; but what is not for the log comes after it.
+    #[test]
+    fn what_is_about_checkpoints_holds_nobody_up() {
+        let directory = tempfile::tempdir().expect("a place for it");
+        let journal = open(directory.path(), Duration::from_secs(3600));
+        let mut writer = Writer::new(journal.shared.clone(), Box::new(|_, _| {}));
+        let give = |id, level, records| journal.write(0, BatchId(id), level, records);
+        assert_eq!(give(1, Durability::Disk, found()), Ok(Outcome::Queued));
+        assert_eq!(give(2, Durability::Memory, commit()), Ok(Outcome::Queued));
+        syncs_of_groups(&journal, &mut writer);
+        let cut = || of_bucket(Record::Cut { base: BASE, clock: 0, owned: SlotSet::empty() });
+        let saved = || of_bucket(Record::Save(Image::default()));
+        assert_eq!(give(3, Durability::Memory, [commit(), saved()].concat()), Ok(Outcome::Written));
+        assert_eq!(give(4, Durability::Memory, commit()), Ok(Outcome::Written));
+        assert_eq!(syncs_of_groups(&journal, &mut writer), [1], "it is synced nevertheless");
+        assert_eq!(give(5, Durability::Memory, cut()), Ok(Outcome::Written));
+        assert_eq!(give(6, Durability::Memory, of_bucket(Record::Promise(Term(2)))), Ok(Outcome::Queued));
+        assert_eq!(give(7, Durability::Memory, commit()), Ok(Outcome::Queued), "it must not overtake the promise");
+        assert_eq!(give(8, Durability::Memory, cut()), Ok(Outcome::Queued));
+        assert_eq!(
+            give(9, Durability::Disk, saved()),
+            Ok(Outcome::Queued),
+            "at that level it is safe when it is reported"
+        );
+        let ids: Vec<BatchId> =
+            journal.shared.queue.next(Duration::ZERO).batches.iter().map(|batch| batch.id).collect();
+        assert_eq!(ids, [5, 6, 7, 8, 9].map(BatchId), "nothing that is queued overtakes");
     }
 
     /// 1. A promise is queued, and must be synced. 2. What comes after it at level memory is queued too, or it would overtake it.

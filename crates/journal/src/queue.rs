@@ -8,7 +8,7 @@ use blueprint::{BucketId, Slot};
 use bytes::Bytes;
 use node::{BatchId, NodeRecord, StoreId};
 
-use crate::content::Encoded;
+use crate::content::{self, Encoded};
 
 /// How the journal is. The texts are meant for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,11 +32,38 @@ pub(crate) struct Batch {
     pub(crate) id: BatchId,
     /// Its place among all that was given, tables included.
     pub(crate) turn: u64,
-    pub(crate) is_memory: bool,
+    pub(crate) manner: Manner,
     pub(crate) records: Vec<NodeRecord>,
     /// Unless it brings tables, which are stored first.
     pub(crate) encoded: Option<Encoded>,
     pub(crate) bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    Disk,
+    Memory,
+    /// What records of level memory say of checkpoints (`Record::is_note`): nobody waits for them.
+    Notes,
+}
+
+impl Batch {
+    pub(crate) fn new(lane: u16, id: BatchId, manner: Manner, records: Vec<NodeRecord>) -> Self {
+        let has_tables = records.iter().any(content::has_tables);
+        let encoded = (!has_tables).then(|| {
+            let mut encoded = Encoded::with_room_for(&records);
+            records.iter().for_each(|record| encoded.push(record));
+            encoded
+        });
+        let table_bytes: usize = if has_tables { records.iter().map(content::table_bytes).sum() } else { 0 };
+        let encoded_bytes = encoded.as_ref().map_or(0, |encoded| encoded.bytes.len());
+        let bytes = (encoded_bytes + table_bytes + records.len() * 64) as u64;
+        Self { lane, id, turn: 0, manner, records, encoded, bytes }
+    }
+
+    pub(crate) fn is_memory(&self) -> bool {
+        self.manner != Manner::Disk
+    }
 }
 
 /// Tables that a lane wants stored.
@@ -98,7 +125,7 @@ pub(crate) struct Waiting {
     /// Queued or being written.
     bytes: u64,
     count: usize,
-    /// Of each lane: not yet reported as written.
+    /// Of each lane: not yet reported as written, without notes.
     under_way: BTreeMap<u16, usize>,
     pub(crate) state: State,
     stop: Stop,
@@ -162,7 +189,7 @@ impl Queue {
         waiting.state == State::Healthy && waiting.under_way.get(&lane).is_none_or(|count| *count == 0)
     }
 
-    /// Waits for room. Gives the records back when that would be for nothing, or for long.
+    /// Waits for room, unless they are notes, of which there are never many. Gives the records back when that would be for nothing, or for long.
     pub(crate) fn push(&self, mut batch: Batch) -> Result<(), (State, Vec<NodeRecord>)> {
         let mut waiting = self.lock();
         loop {
@@ -170,7 +197,7 @@ impl Queue {
                 return Err((waiting.state.clone(), batch.records));
             }
             let is_full = waiting.count >= self.most_batches || waiting.bytes >= self.most_bytes;
-            if !is_full {
+            if !is_full || batch.manner == Manner::Notes {
                 break;
             }
             if waiting.state != State::Healthy {
@@ -182,7 +209,9 @@ impl Queue {
         batch.turn = waiting.turns;
         waiting.bytes += batch.bytes;
         waiting.count += 1;
-        *waiting.under_way.entry(batch.lane).or_default() += 1;
+        if batch.manner != Manner::Notes {
+            *waiting.under_way.entry(batch.lane).or_default() += 1;
+        }
         waiting.batches.push_back(batch);
         drop(waiting);
         self.work.notify_one();
@@ -271,7 +300,9 @@ impl Queue {
         for batch in batches {
             waiting.bytes -= batch.bytes;
             waiting.count -= 1;
-            *waiting.under_way.get_mut(&batch.lane).expect("it was counted") -= 1;
+            if batch.manner != Manner::Notes {
+                *waiting.under_way.get_mut(&batch.lane).expect("it was counted") -= 1;
+            }
         }
         drop(waiting);
         self.done.notify_all();

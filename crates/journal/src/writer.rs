@@ -120,15 +120,16 @@ impl Writer {
         self.store_tables(batches)?;
         let mut must_sync = self.synced_at.elapsed() >= self.shared.options.sync_within;
         for batch in batches.iter_mut() {
+            let is_memory = batch.is_memory();
             let encoded = batch.encoded.get_or_insert_with(|| {
                 let mut encoded = Encoded::default();
                 batch.records.iter().for_each(|record| encoded.push(record));
                 encoded
             });
-            must_sync |= !batch.is_memory
+            must_sync |= !is_memory
                 || !batch.records.iter().all(content::may_stay_in_memory)
                 || !self.shared.pen().writes_from_memory(encoded);
-            let append = |pen: &mut Pen| pen.append(encoded, &mut batch.records, batch.is_memory);
+            let append = |pen: &mut Pen| pen.append(encoded, &mut batch.records, is_memory);
             self.with_room(encoded.growth, |pen| pen.has_room_for(encoded), append)?;
         }
         if must_sync {

@@ -1,5 +1,6 @@
 //! Random lives of a journal against the dumb model: absorb the records in order. Each life ends at some operation of the disk, by a
-//! kill or by a power cut that loses any subset of unsynced sectors.
+//! kill or by a power cut that loses any subset of unsynced sectors. At level memory nobody waits for what is said of checkpoints: then
+//! fewer of those may be there than of all others, but none without those before it.
 
 mod common;
 
@@ -61,6 +62,8 @@ struct Told {
     written: usize,
     /// Which of them were reported without being synced, and whose they are.
     direct: Vec<(usize, BucketId)>,
+    /// Which of them nobody waits for.
+    notes: BTreeSet<usize>,
 }
 
 fn live(disk: &Arc<BadDisk>, life: &Life, boot: &str, start: &NodeDurable) -> Told {
@@ -88,7 +91,10 @@ fn live(disk: &Arc<BadDisk>, life: &Life, boot: &str, start: &NodeDurable) -> To
         let records: Vec<_> = batch.wishes.iter().map(|(bucket, w)| author.write(*bucket, &wish(w))).collect();
         let first = told.records.len();
         told.records.extend(records.iter().cloned());
-        let is_lazy = batch.level == Durability::Memory && records.iter().all(may_be_lazy);
+        let is_lazy = batch.level == Durability::Memory && records.iter().all(|r| may_be_lazy(r) || is_note(r));
+        if is_lazy {
+            told.notes.extend((first..).zip(&records).filter(|(_, record)| is_note(record)).map(|(i, _)| i));
+        }
         let Some(records) = common::stored(&journal, LANE, &records) else { break };
         // If it is refused because the disk failed, some of it may be there nevertheless.
         let Ok(outcome) = journal.write(LANE, BatchId(id as u64 + 1), batch.level, records) else { break };
@@ -106,7 +112,7 @@ fn live(disk: &Arc<BadDisk>, life: &Life, boot: &str, start: &NodeDurable) -> To
         told.written = records.end;
         if is_lazy {
             let of = |i| bucket_of(&told.records[i]).map(|bucket| (i, bucket));
-            told.direct.extend(records.filter_map(of));
+            told.direct.extend(records.filter(|i| !told.notes.contains(i)).filter_map(of));
         } else {
             told.synced = records.end;
         }
@@ -119,6 +125,31 @@ fn may_be_lazy(record: &NodeRecord) -> bool {
     matches!(record, NodeRecord::Bucket { record: Record::Append { .. } | Record::Commit(_), .. })
 }
 
+fn is_note(record: &NodeRecord) -> bool {
+    matches!(record, NodeRecord::Bucket { record, .. } if record.is_note())
+}
+
+/// All that the records can have made of it, with how many of them: up to there, or with fewer notes.
+fn made(start: &NodeDurable, told: &Told) -> Vec<(usize, NodeDurable)> {
+    let mut all = vec![(0, start.clone())];
+    let mut node = start.clone();
+    for (i, record) in told.records.iter().enumerate() {
+        if told.notes.contains(&i) {
+            // This one and those after it did not make it. Whatever is synced after it would have brought it along.
+            let mut without = node.clone();
+            for other in (i..told.records.len()).filter(|_| i >= told.synced) {
+                if !told.notes.contains(&other) {
+                    without.absorb(&told.records[other]);
+                }
+                all.push((other + 1, without.clone()));
+            }
+        }
+        node.absorb(record);
+        all.push((i + 1, node.clone()));
+    }
+    all
+}
+
 fn bucket_of(record: &NodeRecord) -> Option<BucketId> {
     match record {
         NodeRecord::Bucket { bucket, .. } | NodeRecord::Erase { bucket } => Some(*bucket),
@@ -127,15 +158,8 @@ fn bucket_of(record: &NodeRecord) -> Option<BucketId> {
 }
 
 fn check(start: &NodeDurable, told: &Told, end: &End, after: &Recovered) {
-    let mut node = start.clone();
-    let mut fits: Vec<usize> = if node == after.node { vec![0] } else { vec![] };
-    for (i, record) in told.records.iter().enumerate() {
-        node.absorb(record);
-        if node == after.node {
-            fits.push(i + 1);
-        }
-    }
-    let most = fits.last().unwrap_or_else(|| panic!("no prefix gives what came back: {}", nearest(start, told, after)));
+    let fits = made(start, told).into_iter().filter(|(_, node)| *node == after.node).map(|(count, _)| count).max();
+    let most = &fits.unwrap_or_else(|| panic!("no prefix gives what came back: {}", nearest(start, told, after)));
     match end {
         End::Kill => assert!(*most >= told.written, "reported as written and gone: {most} of {told:#?}"),
         End::PowerCut(..) => {
@@ -259,16 +283,9 @@ fn run(lives: &[Life]) -> (Arc<BadDisk>, NodeDurable, Vec<NodeDurable>) {
 
 /// What the records behind those that came back give, one after the other.
 fn later(start: &NodeDurable, told: &Told, after: &NodeDurable) -> Vec<NodeDurable> {
-    let mut node = start.clone();
-    let mut states: Vec<NodeDurable> = Vec::new();
-    for record in &told.records {
-        if node == *after {
-            states.clear(); // it came back at least up to here
-        }
-        node.absorb(record);
-        states.push(node.clone());
-    }
-    states
+    let all = made(start, told);
+    let came_back = all.iter().filter(|(_, node)| node == after).map(|(count, _)| *count).max().unwrap_or(0);
+    all.into_iter().filter(|(count, _)| *count > came_back).map(|(_, node)| node).collect()
 }
 
 /// What is different is lost or in doubt, or the end is missing and that is noted. Or it is as the last life has `written` it later: where

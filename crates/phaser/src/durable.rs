@@ -35,6 +35,17 @@ pub enum Record {
     Take(Image),
 }
 
+impl Record {
+    /// It is about a checkpoint: it says nothing that is not in the log or in an older one, and nothing is lost with it but time. So, at
+    /// level `memory`, it may be reported as written as soon as it will be, and what goes into the log meanwhile may stand before it on
+    /// disk: a checkpoint is of what is committed, before any Reign or truncation that may come. But these stay in their order, and before
+    /// all that is given after them and is not for the log: a `Cut` counts on the `Save` before it, and after a `StartOver`, a `Found` or an
+    /// `Erase` they would speak of another replica.
+    pub fn is_note(&self) -> bool {
+        matches!(self, Self::Save(_) | Self::Cut { .. })
+    }
+}
+
 /// Slots as they stood at `as_of`. Slots of `covered` outside `replaced` have not changed since they were last saved.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Image {

@@ -47,6 +47,8 @@ pub struct Unsynced {
     pub station: Station,
     pub id: BatchId,
     pub records: Vec<NodeRecord>,
+    /// Level memory: they were reported, and are still in the memory of the process (`Record::is_note`).
+    pub are_notes: bool,
 }
 
 /// What is safe, and what is only on its way.
@@ -105,10 +107,15 @@ impl Disk {
         (self.busy_until, self.next_until) = (0, 0);
     }
 
-    pub fn settle(&mut self, station: Station, upto: BatchId) -> Vec<NodeRecord> {
+    /// A batch has gone through: what it says of checkpoints not yet, unless it is `notes` that this is about, or something went through
+    /// that they must come before.
+    pub fn settle(&mut self, station: Station, upto: BatchId, notes: bool) -> Vec<NodeRecord> {
+        let is_mine = |batch: &Unsynced| batch.station == station && batch.id <= upto;
+        let is_log = |batch: &Unsynced| batch.are_notes || batch.records.iter().all(is_lazy);
+        let notes = notes || !self.unsynced.iter().filter(|batch| is_mine(batch)).all(is_log);
         let mut covered = Vec::new();
         self.unsynced.retain_mut(|batch| {
-            let covers = batch.station == station && batch.id <= upto;
+            let covers = is_mine(batch) && (notes || !batch.are_notes);
             if covers {
                 covered.append(&mut batch.records);
             }
@@ -165,7 +172,7 @@ fn bucket_of(record: &NodeRecord) -> Option<BucketId> {
 }
 
 /// Level memory answers for these before they are on disk; for all else it waits.
-fn is_lazy(record: &NodeRecord) -> bool {
+pub fn is_lazy(record: &NodeRecord) -> bool {
     match record {
         NodeRecord::Bucket { record: Record::Append { entries, .. }, .. } => {
             !entries.iter().any(|entry| entry.payload.is_counted_on())

@@ -22,7 +22,7 @@ use values::Command;
 use crate::checkers::Checkers;
 use crate::clients::Clients;
 use crate::conductor::Conductor;
-use crate::host::{Clock, Disk, Host, Process, Thread, Unsynced};
+use crate::host::{Clock, Disk, Host, Process, Thread, Unsynced, is_lazy};
 use crate::matrix::Drill;
 use crate::matrix::drill::APPLIED_AT;
 use crate::meta::Meta;
@@ -83,6 +83,8 @@ pub enum Event {
         life: u32,
         station: Station,
         batch: BatchId,
+        /// Only what its records say of checkpoints: the rest was, long ago.
+        are_notes: bool,
     },
     Stored {
         host: usize,
@@ -405,7 +407,9 @@ impl<C: Conduct> World<C> {
                 None => self.deliver_from_peer(host, life, input),
             },
             Event::Look { host, life, station } => return self.look(host, life, station),
-            Event::Synced { host, life, station, batch } => self.on_synced(host, life, station, batch),
+            Event::Synced { host, life, station, batch, are_notes } => {
+                self.on_synced(host, life, station, batch, are_notes);
+            }
             Event::Stored { host, life, station, id, bucket, tables } => {
                 if self.hosts[host].life == life && self.hosts[host].is_up() {
                     self.deliver(host, life, station, Input::Stored { id, bucket, tables });
@@ -645,7 +649,14 @@ impl<C: Conduct> World<C> {
         let keep = *self.rng.pick(&[0u64, 30, 50, 80, 100]).expect("not empty");
         let host_ = &mut self.hosts[host];
         let mut survivors = Vec::new();
+        let mut lost_notes = false;
         for batch in host_.disk.unsynced.drain(..) {
+            // They were still in the memory of the process; those before them may have been written.
+            lost_notes |= batch.are_notes && self.rng.percent(50);
+            if batch.are_notes && lost_notes {
+                self.tally.fault(Fault::LostWrites);
+                continue;
+            }
             for record in batch.records {
                 if lossy && !self.rng.percent(keep) {
                     self.tally.fault(Fault::LostWrites);
@@ -787,10 +798,19 @@ impl<C: Conduct> World<C> {
         if slow {
             latency += self.rng.around(150 * MILLI);
         }
+        // At level memory nobody waits for them, unless something goes with them that they must come before.
+        let is_note = |record: &NodeRecord| matches!(record, NodeRecord::Bucket { record, .. } if record.is_note());
+        let goes_ahead = self.plan.memory_level && records.iter().all(|record| is_lazy(record) || is_note(record));
+        let (notes, records): (Vec<_>, Vec<_>) = records.into_iter().partition(|record| goes_ahead && is_note(record));
         let disk = &mut self.hosts[host].disk;
-        disk.unsynced.push_back(Unsynced { station, id, records });
+        disk.unsynced.push_back(Unsynced { station, id, records, are_notes: false });
         let at = disk.sync(self.time, latency);
-        self.at(at, Event::Synced { host, life, station, batch: id });
+        self.at(at, Event::Synced { host, life, station, batch: id, are_notes: false });
+        if !notes.is_empty() {
+            let later = self.rng.range(1, self.plan.disk_latency * 4);
+            self.hosts[host].disk.unsynced.push_back(Unsynced { station, id, records: notes, are_notes: true });
+            self.at(at + later, Event::Synced { host, life, station, batch: id, are_notes: true });
+        }
     }
 
     /// Much later than what is written meanwhile, or soon; those of one bucket in any order.
@@ -802,13 +822,15 @@ impl<C: Conduct> World<C> {
         self.after(delay, Event::Stored { host, life, station, id, bucket, tables });
     }
 
-    fn on_synced(&mut self, host: usize, life: u32, station: Station, batch: BatchId) {
+    fn on_synced(&mut self, host: usize, life: u32, station: Station, batch: BatchId, are_notes: bool) {
         if self.hosts[host].life == life && self.hosts[host].is_up() {
-            let records = self.hosts[host].disk.settle(station, batch);
+            let records = self.hosts[host].disk.settle(station, batch, are_notes);
             if self.plan.memory_level {
                 self.hosts[host].disk.cache(self.time, records);
             }
-            self.deliver(host, life, station, Input::Written { upto: batch });
+            if !are_notes {
+                self.deliver(host, life, station, Input::Written { upto: batch });
+            }
         }
     }
 
