@@ -170,11 +170,10 @@ impl Pen {
         self.flush()
     }
 
-    /// Takes these records, for which there must be room, and out of them the entries that they bring. They are written with the next
-    /// [`Pen::flush`].
-    pub(crate) fn append(&mut self, encoded: &Encoded, records: &mut [NodeRecord], is_memory: bool) -> io::Result<()> {
+    /// Takes these records, for which there must be room. They are written with the next [`Pen::flush`].
+    pub(crate) fn append(&mut self, encoded: &Encoded, records: &[NodeRecord], is_memory: bool) -> io::Result<()> {
         assert_eq!(encoded.items.len(), records.len(), "each record has its payload");
-        for (item, record) in encoded.items.iter().zip(records.iter_mut()) {
+        for (item, record) in encoded.items.iter().zip(records) {
             if !self.ledger.heeds(record) {
                 continue; // says nothing without a replica
             }

@@ -1,0 +1,436 @@
+//! Entries in a row: encoded once, when they are appended or come in, and shared from then on by the log, the record that is on its way to
+//! the disk, what the journal keeps of it, and the messages to all peers.
+//!
+//! A run is a piece of one block of memory. The block has the bodies of all its entries one after the other, and then a head of fixed size
+//! for each: so an entry is found without decoding anything, and a piece is written to disk or sent as two slices. All entries of a
+//! run are of one term and have no holes between them, so one name says them all. Nothing in a block ever changes.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use blueprint::{Index, Position, Slot, Term};
+use bytes::{Bytes, BytesMut};
+use serde::de::Error as _;
+use serde::ser::SerializeTuple;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::entry::{Entry, EntryRef, Kind, Payload};
+use crate::log::MOST_INDEX;
+
+/// clock (8), seed (8), where the body ends (4), slot (2), kind (1), zero (1); little endian.
+const HEAD: usize = 24;
+
+/// A run that grows is closed when its bodies take so much, or when it has so many entries: memory is given back by whole blocks.
+const MOST_BYTES: usize = 64 << 10;
+const MOST_ENTRIES: usize = 512;
+
+/// Buffers of this size are kept for the next entries; what does not fit is not copied but becomes the block itself.
+const KEPT_BYTES: usize = 16 << 10;
+
+#[derive(Clone)]
+pub struct Run {
+    term: Term,
+    /// The index of the first entry in the block. What this run has of it begins `from` entries later.
+    origin: u64,
+    block: Bytes,
+    /// Where in the block the heads begin.
+    heads_at: u32,
+    from: u32,
+    /// Never empty: above `from`.
+    to: u32,
+    /// There may be other things than commands in it.
+    has_milestones: bool,
+}
+
+impl Run {
+    pub fn term(&self) -> Term {
+        self.term
+    }
+
+    /// The index of its first entry.
+    pub fn first(&self) -> Index {
+        Index(self.origin + u64::from(self.from))
+    }
+
+    pub fn last(&self) -> Position {
+        Position { term: self.term, index: Index(self.origin + u64::from(self.to - 1)) }
+    }
+
+    pub fn len(&self) -> usize {
+        (self.to - self.from) as usize
+    }
+
+    /// It has at least one entry, always.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// What it takes to write it: bodies and heads.
+    pub fn bytes(&self) -> usize {
+        self.bodies().len() + self.heads().len()
+    }
+
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = EntryRef<'_>> + Clone {
+        (self.from..self.to).map(|at| self.entry(at))
+    }
+
+    pub(crate) fn may_have_milestones(&self) -> bool {
+        self.has_milestones
+    }
+
+    /// The entry at this index, which must be in it.
+    pub(crate) fn get(&self, index: Index) -> EntryRef<'_> {
+        assert!(self.first() <= index && index <= self.last().index, "a run is asked for what it has");
+        self.entry((index.0 - self.origin) as u32)
+    }
+
+    /// Its last entry.
+    pub(crate) fn end(&self) -> EntryRef<'_> {
+        self.entry(self.to - 1)
+    }
+
+    fn entry(&self, at: u32) -> EntryRef<'_> {
+        let (bodies, heads) = self.block.split_at(self.heads_at as usize);
+        let position = Position { term: self.term, index: Index(self.origin + u64::from(at)) };
+        entry_in(position, heads, bodies, at as usize, Some(&self.block))
+    }
+
+    /// Without what comes before `first`.
+    pub(crate) fn starting_at(mut self, first: Index) -> Self {
+        if first > self.first() {
+            assert!(first <= self.last().index, "a run is never empty");
+            self.from = (first.0 - self.origin) as u32;
+        }
+        self
+    }
+
+    /// Without what comes after `last`.
+    pub(crate) fn ending_at(mut self, last: Index) -> Self {
+        if last < self.last().index {
+            assert!(last >= self.first(), "a run is never empty");
+            self.to = (last.0 - self.origin) as u32 + 1;
+        }
+        self
+    }
+
+    /// Does the block have that run too, right before what this one has of it? What has the same name and was stamped in the same moment
+    /// is the same.
+    pub(crate) fn follows_in_block(&self, before: &Self) -> bool {
+        before.term == self.term
+            && before.first().0 >= self.origin
+            && before.last().index.next() == self.first()
+            && self.entry(self.from - 1).is_stamped_like(&before.end())
+    }
+
+    /// With what the block has before it, from `first` on.
+    pub(crate) fn reaching_back_to(mut self, first: Index) -> Self {
+        assert!(self.origin <= first.0 && first < self.first(), "the block has it, and this run has not");
+        self.from = (first.0 - self.origin) as u32;
+        self
+    }
+
+    /// The end of the body before its first one, counted as its heads do.
+    fn base(&self) -> u32 {
+        let (_, heads) = self.block.split_at(self.heads_at as usize);
+        start_of_body(heads, self.from as usize)
+    }
+
+    pub(crate) fn bodies(&self) -> &[u8] {
+        let (bodies, heads) = self.block.split_at(self.heads_at as usize);
+        &bodies[start_of_body(heads, self.from as usize) as usize..start_of_body(heads, self.to as usize) as usize]
+    }
+
+    fn heads(&self) -> &[u8] {
+        &self.block[self.heads_at as usize..][self.from as usize * HEAD..self.to as usize * HEAD]
+    }
+
+    /// Where its memory lies, and how much of it there is.
+    #[cfg(test)]
+    pub(crate) fn block(&self) -> (*const u8, usize) {
+        (self.block.as_ptr(), self.block.len())
+    }
+
+    fn part(&self) -> Part<'_> {
+        Part { bodies: self.bodies(), heads: self.heads(), base: self.base() }
+    }
+
+    /// These, which follow each other and are of one term, in one block of their own.
+    pub(crate) fn joined<'a: 'b, 'b>(
+        runs: impl Iterator<Item = &'a Self> + Clone,
+        then: Option<&'b Open>,
+    ) -> Option<Self> {
+        let first = runs.clone().map(|run| (run.term, run.first())).next();
+        let (term, first) = first.or_else(|| then.map(|open| (open.term, open.first())))?;
+        let has_milestones = runs.clone().any(|run| run.has_milestones) || then.is_some_and(|open| open.has_milestones);
+        let parts = runs.map(|run| -> Part<'b> { run.part() }).chain(then.map(Open::part));
+        Some(Self::of_parts(term, first, parts, has_milestones))
+    }
+
+    fn of_parts<'a>(
+        term: Term,
+        first: Index,
+        parts: impl Iterator<Item = Part<'a>> + Clone,
+        has_milestones: bool,
+    ) -> Self {
+        let bytes = parts.clone().map(|part| part.bodies.len() + part.heads.len()).sum();
+        let mut block = Vec::with_capacity(bytes);
+        parts.clone().for_each(|part| block.extend_from_slice(part.bodies));
+        let heads_at = block.len();
+        let mut before = 0u32;
+        for part in parts {
+            let shift = before.wrapping_sub(part.base);
+            let start = block.len();
+            block.extend_from_slice(part.heads);
+            if shift != 0 {
+                for head in block[start..].chunks_exact_mut(HEAD) {
+                    let end = &mut head[16..20];
+                    let shifted = u32::from_le_bytes([end[0], end[1], end[2], end[3]]).wrapping_add(shift);
+                    end.copy_from_slice(&shifted.to_le_bytes());
+                }
+            }
+            before += part.bodies.len() as u32;
+        }
+        Self::of_block(term, first, block.into(), heads_at, has_milestones)
+    }
+
+    fn of_block(term: Term, first: Index, block: Bytes, heads_at: usize, has_milestones: bool) -> Self {
+        let to = ((block.len() - heads_at) / HEAD) as u32;
+        assert!(to > 0, "a run has entries");
+        let heads_at = u32::try_from(heads_at).expect("no command is that large");
+        Self { term, origin: first.0, block, heads_at, from: 0, to, has_milestones }
+    }
+
+    /// What came from outside, if it is what this program can have written.
+    fn read(encoded: &Encoded) -> Option<Self> {
+        let Encoded { term, first, base, heads, bodies } = *encoded;
+        let (heads_found, []) = heads.as_chunks::<HEAD>() else { return None };
+        if heads_found.is_empty() || first.0 == 0 || first.0.checked_add(heads_found.len() as u64)? >= MOST_INDEX {
+            return None;
+        }
+        u32::try_from(bodies.len()).ok()?;
+        let (mut has_milestones, mut before) = (false, base);
+        for head in heads_found {
+            let Head { end, slot, kind, zero, .. } = Head::read(head);
+            let body = bodies.get(before.checked_sub(base)? as usize..end.checked_sub(base)? as usize)?;
+            match Kind::from_byte(kind)? {
+                Kind::Command => drop(Slot::new(slot)?),
+                kind => {
+                    has_milestones = true;
+                    Payload::milestone(kind, body).filter(|_| slot == 0)?;
+                }
+            }
+            if zero != 0 {
+                return None;
+            }
+            before = end;
+        }
+        if (before - base) as usize != bodies.len() {
+            return None;
+        }
+        Some(Self::of_parts(term, first, core::iter::once(Part { bodies, heads, base }), has_milestones))
+    }
+}
+
+/// As it lies somewhere: `base` is where its first body begins, counted as its heads do.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    bodies: &'a [u8],
+    heads: &'a [u8],
+    base: u32,
+}
+
+struct Head {
+    clock: u64,
+    seed: u64,
+    end: u32,
+    slot: u16,
+    kind: u8,
+    zero: u8,
+}
+
+impl Head {
+    fn read(bytes: &[u8; HEAD]) -> Self {
+        let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let rest = number(16);
+        let [.., kind, zero] = *bytes;
+        Self { clock: number(0), seed: number(8), end: rest as u32, slot: (rest >> 32) as u16, kind, zero }
+    }
+
+    fn write(&self) -> [u8; HEAD] {
+        let mut bytes = [0; HEAD];
+        bytes[..8].copy_from_slice(&self.clock.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.seed.to_le_bytes());
+        let rest = u64::from(self.end) | u64::from(self.slot) << 32 | u64::from(self.kind) << 48;
+        bytes[16..].copy_from_slice(&rest.to_le_bytes());
+        bytes
+    }
+}
+
+/// Where the body of the entry begins that follows `at` others.
+fn start_of_body(heads: &[u8], at: usize) -> u32 {
+    let Some(before) = at.checked_sub(1) else { return 0 };
+    let end = &heads[before * HEAD + 16..before * HEAD + 20];
+    u32::from_le_bytes(end.try_into().expect("four bytes"))
+}
+
+fn entry_in<'a>(at: Position, heads: &[u8], bodies: &'a [u8], place: usize, block: Option<&'a Bytes>) -> EntryRef<'a> {
+    let head: &[u8; HEAD] = heads[place * HEAD..(place + 1) * HEAD].try_into().expect("of that size");
+    let Head { clock, seed, end, slot, kind, zero: _ } = Head::read(head);
+    let body = &bodies[start_of_body(heads, place) as usize..end as usize];
+    let kind = Kind::from_byte(kind).expect("it was looked at when it came in");
+    EntryRef { at, clock, seed, kind, slot: Slot(slot), body, block }
+}
+
+impl Serialize for Run {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut all = serializer.serialize_tuple(5)?;
+        all.serialize_element(&self.term)?;
+        all.serialize_element(&self.first())?;
+        all.serialize_element(&self.base())?;
+        all.serialize_element(&Block(self.heads()))?;
+        all.serialize_element(&Block(self.bodies()))?;
+        all.end()
+    }
+}
+
+struct Block<'a>(&'a [u8]);
+
+impl Serialize for Block<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self.0)
+    }
+}
+
+#[derive(Deserialize)]
+struct Encoded<'a> {
+    term: Term,
+    first: Index,
+    base: u32,
+    heads: &'a [u8],
+    bodies: &'a [u8],
+}
+
+impl<'de> Deserialize<'de> for Run {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::read(&Encoded::deserialize(deserializer)?).ok_or_else(|| D::Error::custom("not a run of entries"))
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// The end of a log that still grows: entries that nobody else has yet.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Open {
+    term: Term,
+    first: u64,
+    heads: Vec<u8>,
+    bodies: BytesMut,
+    has_milestones: bool,
+}
+
+impl Open {
+    pub(crate) fn new(term: Term, first: Index) -> Self {
+        Self { term, first: first.0, ..Self::default() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.heads.len() / HEAD
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.heads.is_empty()
+    }
+
+    pub(crate) fn first(&self) -> Index {
+        Index(self.first)
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.bodies.len() >= MOST_BYTES || self.len() >= MOST_ENTRIES
+    }
+
+    pub(crate) fn term(&self) -> Term {
+        self.term
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bodies.len() + self.heads.len()
+    }
+
+    pub(crate) fn may_have_milestones(&self) -> bool {
+        self.has_milestones
+    }
+
+    /// Empty, it becomes what follows `last`.
+    pub(crate) fn begin(&mut self, term: Term, first: Index) {
+        assert!(self.is_empty(), "what is begun is empty");
+        (self.term, self.first) = (term, first.0);
+    }
+
+    pub(crate) fn push_command(&mut self, clock: u64, seed: u64, slot: Slot, write: impl FnOnce(&mut BytesMut)) {
+        write(&mut self.bodies);
+        self.push_head(clock, seed, slot, Kind::Command);
+    }
+
+    pub(crate) fn push(&mut self, clock: u64, seed: u64, payload: &Payload) {
+        if let Payload::Command { slot, body } = payload {
+            return self.push_command(clock, seed, *slot, |bodies| bodies.extend_from_slice(body));
+        }
+        self.bodies.extend_from_slice(&payload.milestone_body());
+        self.has_milestones = true;
+        self.push_head(clock, seed, Slot(0), payload.kind());
+    }
+
+    fn push_head(&mut self, clock: u64, seed: u64, slot: Slot, kind: Kind) {
+        let end = u32::try_from(self.bodies.len()).expect("no command is that large");
+        let head = Head { clock, seed, end, slot: slot.0, kind: kind as u8, zero: 0 };
+        self.heads.extend_from_slice(&head.write());
+    }
+
+    pub(crate) fn get(&self, place: usize) -> EntryRef<'_> {
+        let at = Position { term: self.term, index: Index(self.first + place as u64) };
+        entry_in(at, &self.heads, &self.bodies, place, None)
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = EntryRef<'_>> + Clone {
+        (0..self.len()).map(|place| self.get(place))
+    }
+
+    fn part(&self) -> Part<'_> {
+        Part { bodies: &self.bodies, heads: &self.heads, base: 0 }
+    }
+
+    /// What it has, behind those runs, which end where it begins. It is empty then.
+    pub(crate) fn close<'a>(&mut self, behind: impl Iterator<Item = &'a Run> + Clone) -> Run {
+        let run = if self.bodies.len() > KEPT_BYTES && behind.clone().next().is_none() {
+            let mut block = core::mem::take(&mut self.bodies);
+            let heads_at = block.len();
+            block.extend_from_slice(&self.heads);
+            Run::of_block(self.term, self.first(), block.freeze(), heads_at, self.has_milestones)
+        } else {
+            Run::joined(behind, Some(self)).expect("there is something in it")
+        };
+        if self.bodies.capacity() > KEPT_BYTES {
+            self.bodies = BytesMut::new();
+        }
+        self.bodies.clear();
+        self.heads.clear();
+        self.has_milestones = false;
+        run
+    }
+
+    /// Could that be the next one?
+    pub(crate) fn goes_on_with(&self, at: Position) -> bool {
+        at.term == self.term && self.first.checked_add(self.len() as u64) == Some(at.index.0)
+    }
+
+    pub(crate) fn of(entry: &Entry) -> Self {
+        let mut open = Self::new(entry.at.term, entry.at.index);
+        open.push(entry.clock, entry.seed, &entry.payload);
+        open
+    }
+}
