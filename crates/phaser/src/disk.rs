@@ -10,7 +10,6 @@ use blueprint::{Index, Instant, Member, Position, Slot, SlotSet};
 use bytes::Bytes;
 
 use crate::durable::{Image, Record};
-use crate::entries::Entries;
 use crate::io::{Outbox, Output, StoreId, WriteId};
 use crate::log::Log;
 use crate::message::Message;
@@ -82,7 +81,7 @@ impl Disk {
         let last = run.last().index;
         match self.batch.last_mut() {
             Some(Record::Append { previous: first, entries }) if entries.end(*first) == previous => entries.push(run),
-            _ => self.batch.push(Record::Append { previous, entries: Entries::from_iter([run]) }),
+            _ => self.batch.push(Record::Append { previous, entries: run.into() }),
         }
         self.makes_safe(last);
     }

@@ -111,7 +111,7 @@ impl Durable {
             return;
         }
         self.log.truncate(previous.index.next());
-        for reign in entries.milestones().filter(|entry| entry.is_reign()) {
+        for reign in entries.reigns() {
             // No table of an earlier rule stands here, unless what it was made of is lost.
             let former = self.as_of.where_value(|as_of| *as_of >= reign.at.index);
             self.as_of.remove(&former);

@@ -36,8 +36,8 @@ impl Entries {
         self.runs().flat_map(Run::iter)
     }
 
-    pub fn first(&self) -> Option<EntryRef<'_>> {
-        self.first.as_ref().and_then(|run| run.iter().next())
+    pub(crate) fn first_index(&self) -> Option<Index> {
+        self.first.as_ref().map(Run::first)
     }
 
     pub fn last(&self) -> Option<EntryRef<'_>> {
@@ -65,6 +65,10 @@ impl Entries {
 
     pub(crate) fn milestones(&self) -> impl Iterator<Item = EntryRef<'_>> {
         self.runs().filter(|run| run.may_have_milestones()).flat_map(Run::iter).filter(EntryRef::is_milestone)
+    }
+
+    pub(crate) fn reigns(&self) -> impl Iterator<Item = EntryRef<'_>> {
+        self.milestones().filter(EntryRef::is_reign)
     }
 
     pub(crate) fn push(&mut self, run: Run) {
@@ -102,6 +106,12 @@ impl Entries {
     }
 }
 
+impl From<Run> for Entries {
+    fn from(run: Run) -> Self {
+        Self { first: Some(run), more: Vec::new() }
+    }
+}
+
 impl FromIterator<Run> for Entries {
     fn from_iter<I: IntoIterator<Item = Run>>(runs: I) -> Self {
         let mut entries = Self::default();
@@ -132,7 +142,7 @@ impl FromIterator<Entry> for Entries {
 impl Entries {
     fn extend(&mut self, open: Option<Open>) {
         if let Some(mut open) = open {
-            self.push(open.close(core::iter::empty()));
+            self.push(open.close());
         }
     }
 }

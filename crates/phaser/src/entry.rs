@@ -45,9 +45,14 @@ pub(crate) enum Kind {
 
 impl Kind {
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Command, Self::Reign, Self::Split, Self::Freeze, Self::Absorb]
-            .into_iter()
-            .find(|kind| *kind as u8 == byte)
+        match byte {
+            0 => Some(Self::Command),
+            1 => Some(Self::Reign),
+            2 => Some(Self::Split),
+            3 => Some(Self::Freeze),
+            4 => Some(Self::Absorb),
+            _ => None,
+        }
     }
 
     /// The blueprint, or another bucket, will count on it: at level `memory` it is not safe before it is on disk.

@@ -73,8 +73,8 @@ impl<C: Conduct> Phaser<C> {
         let Ok(fresh) = self.match_log(previous, entries, out) else {
             return self.answer_differs(now, from, sent, out);
         };
-        if let Some(first) = fresh.first() {
-            let before = first.at.index.prev();
+        if let Some(first) = fresh.first_index() {
+            let before = first.prev();
             if before < self.log.last().index {
                 self.truncate(before);
             }
@@ -118,6 +118,9 @@ impl<C: Conduct> Phaser<C> {
             }
         } else if !self.log.holds(previous) {
             return Err(());
+        }
+        if previous == self.log.last() {
+            return Ok(entries);
         }
         let unknown = entries.iter().find(|e| e.at.index > base.index && !self.log.holds(e.at));
         let Some(first) = unknown.map(|e| e.at.index) else { return Ok(Entries::default()) };

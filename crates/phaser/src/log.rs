@@ -3,9 +3,9 @@
 //! They lie in runs, which are shared with whoever else has them. Only the last ones may be *open*: a primary appends one by one, and
 //! closes them into a run when they are to be written and sent.
 //!
-//! A run costs something by itself, and whoever writes little at a time makes small ones. So a new one takes small ones before it along:
-//! they are copied together into one block, of which the record that goes to the disk shows only what is new. Whoever absorbs that record
-//! has the entries before it in the same block, and lets go of its own ([`Log::adopt`]). Thus the journal, which keeps every log for a
+//! A run costs something by itself, and whoever writes little at a time makes small ones. So now and then a new one takes small ones before it
+//! along: they are copied together into one block, of which the record that goes to the disk shows only what is new. Whoever absorbs that
+//! record has the entries before it in the same block, and lets go of its own ([`Log::adopt`]). Thus the journal, which keeps every log for a
 //! second time, has the same memory, and nobody has to say so.
 
 use alloc::collections::VecDeque;
@@ -22,9 +22,11 @@ use crate::run::{Open, Run};
 /// More entries than any bucket will ever have: beyond it an index is not meant seriously.
 pub(crate) const MOST_INDEX: u64 = 1 << 62;
 
-/// Runs are not copied together beyond this many bytes: what a run costs by itself is little beside that.
-const JOINED_BYTES: usize = 2 << 10;
-/// The same, of what was read back at a start: once, and with nobody waiting for a single entry.
+/// Larger runs are not copied together: what a run costs by itself is little beside that.
+const SMALL_BYTES: usize = 2 << 10;
+/// When there are so many small ones, they are: so each entry is copied once, and few are in small runs at any time.
+const JOINED_RUNS: usize = 16;
+/// What was read back at a start is joined up to this: once, and with nobody waiting for a single entry.
 const GATHERED_BYTES: usize = 32 << 10;
 
 /// Entries `base.index + 1 ..= last().index`, contiguous, terms never falling. Everything up to the base is committed.
@@ -35,13 +37,15 @@ pub struct Log {
     base_clock: u64,
     last: Position,
     runs: VecDeque<Run>,
+    /// At least so many of the newest runs are small, of one term and without milestones: they can be joined.
+    small: usize,
     /// What follows the runs.
     open: Open,
 }
 
 impl Log {
     pub fn new(base: Position, base_clock: u64) -> Self {
-        Self { base, base_clock, last: base, runs: VecDeque::new(), open: Open::default() }
+        Self { base, base_clock, last: base, runs: VecDeque::new(), small: 0, open: Open::default() }
     }
 
     /// With these, if they can follow the base.
@@ -89,16 +93,35 @@ impl Log {
     /// Which run has that index; those that come after all runs are in none.
     fn run_of(&self, index: Index) -> usize {
         // Mostly it is one of the newest.
-        let newest = self.runs.len().saturating_sub(2);
-        if self.runs.get(newest).is_some_and(|run| run.first() <= index) {
-            return newest + self.runs.range(newest..).take_while(|run| run.last().index < index).count();
+        for (behind, run) in self.runs.iter().rev().take(3).enumerate() {
+            if run.first() <= index {
+                return self.runs.len() - 1 - behind + usize::from(run.last_index() < index);
+            }
         }
-        self.runs.partition_point(|run| run.last().index < index)
+        self.runs.partition_point(|run| run.last_index() < index)
+    }
+
+    /// What the command at `index` is stamped with: its slot, clock and seed. None for milestones, and for what is not here or open.
+    pub(crate) fn stamped_command(&self, index: Index) -> Option<(Slot, u64, u64)> {
+        if index <= self.base.index {
+            return None;
+        }
+        match self.runs.back() {
+            Some(run) if run.first() <= index && index <= run.last_index() => run.stamped_command(index),
+            _ => self.runs.get(self.run_of(index))?.stamped_command(index),
+        }
     }
 
     /// The name of what stands at `index`; the base counts.
     pub fn position(&self, index: Index) -> Option<Position> {
-        if index == self.base.index { Some(self.base) } else { self.get(index).map(|e| e.at) }
+        if index == self.last.index {
+            return Some(self.last);
+        }
+        if index <= self.base.index || index > self.last.index {
+            return Some(self.base).filter(|base| base.index == index);
+        }
+        let term = self.runs.get(self.run_of(index)).map_or(self.open.term(), Run::term);
+        Some(Position { term, index })
     }
 
     pub fn holds(&self, at: Position) -> bool {
@@ -126,8 +149,8 @@ impl Log {
                 break;
             }
             let run = run.clone().starting_at(first);
-            let (mut last, all) = (run.last().index, weight + run.bodies().len());
-            if all < bytes {
+            let (mut last, all) = (run.last_index(), weight + run.bodies().len());
+            if all < bytes && !run.may_have_milestones() {
                 weight = all;
             } else {
                 let full = run.iter().find(|entry| {
@@ -224,25 +247,37 @@ impl Log {
             return None;
         }
         let previous = self.runs.back().map_or(self.base, Run::last);
-        let small = !self.open.may_have_milestones();
-        let along = if small { self.taken_along(self.open.term(), self.open.bytes()) } else { 0 };
-        let first = self.open.first();
-        let run = self.open.close(self.runs.range(self.runs.len() - along..));
-        Some((previous, self.replace(along, run, first)))
+        let run = self.open.close();
+        Some((previous, self.take(run)))
     }
 
     /// A run that follows. What is to be written of it is as it lies here from then on.
     pub(crate) fn append(&mut self, run: Run) -> Run {
         self.check_follows(&run);
-        let along = if run.may_have_milestones() { 0 } else { self.taken_along(run.term(), run.bytes()) };
-        let first = run.first();
-        let joined = if along == 0 {
-            run
+        self.take(run)
+    }
+
+    fn take(&mut self, run: Run) -> Run {
+        let is_small = !run.may_have_milestones() && run.bytes() <= SMALL_BYTES;
+        let goes_on = self.runs.back().is_some_and(|last| last.term() == run.term());
+        self.small = if !is_small {
+            0
+        } else if goes_on {
+            self.small + 1
         } else {
-            let behind = self.runs.range(self.runs.len() - along..);
-            Run::joined(behind.chain([&run]), None).expect("there is something in it")
+            1
         };
-        self.replace(along, joined, first)
+        self.last = run.last();
+        self.runs.push_back(run.clone());
+        if self.small < JOINED_RUNS {
+            return run;
+        }
+        let first = self.runs.len() - self.small;
+        let joined = Run::joined(self.runs.range(first..)).expect("there is something in it");
+        self.runs.truncate(first);
+        self.runs.push_back(joined.clone());
+        self.small = 0;
+        joined.starting_at(run.first())
     }
 
     /// A run that follows, as somebody else has it. If its block has the newest ones of this log too, they are taken from there.
@@ -264,29 +299,6 @@ impl Log {
         assert!(run.term() >= self.last.term, "terms never fall along a log");
     }
 
-    /// How many of the newest runs a new one of that many bytes is to be joined with. Only those that are not much larger than what
-    /// comes after them: so each entry is copied a few times at most.
-    fn taken_along(&self, term: Term, bytes: usize) -> usize {
-        let (mut along, mut sum) = (0, bytes);
-        for run in self.runs.iter().rev() {
-            let size = run.bytes();
-            if size > 2 * sum || sum + size > JOINED_BYTES || run.term() != term || run.may_have_milestones() {
-                break;
-            }
-            sum += size;
-            along += 1;
-        }
-        along
-    }
-
-    /// The newest runs are in this one; says what of it is new.
-    fn replace(&mut self, along: usize, run: Run, first: Index) -> Run {
-        self.runs.truncate(self.runs.len() - along);
-        self.last = run.last();
-        self.runs.push_back(run.clone());
-        run.starting_at(first)
-    }
-
     /// Copies small runs together. For what was read from a disk, where each lies as it was once written.
     pub fn gather(&mut self) {
         assert!(self.open.is_empty(), "what was read is closed");
@@ -298,17 +310,22 @@ impl Log {
                 run.term() == term && (sum <= GATHERED_BYTES || sum == run.bytes())
             };
             let count = before.iter().take_while(fits).count();
-            let joined = if count > 1 { Run::joined(before.range(..count), None) } else { before.front().cloned() };
+            let joined = if count > 1 { Run::joined(before.range(..count)) } else { before.front().cloned() };
             self.runs.extend(joined);
             before.drain(..count);
         }
         self.runs.shrink_to_fit();
+        self.small = 0;
     }
 
     /// Removes `from` and everything after it.
     pub fn truncate(&mut self, from: Index) {
         assert!(from > self.base.index, "the base is committed");
         assert!(self.open.is_empty(), "nobody truncates what it appends itself");
+        if from > self.last.index {
+            return;
+        }
+        self.small = 0;
         while let Some(run) = self.runs.pop_back() {
             if run.first() < from {
                 self.runs.push_back(run.ending_at(from.prev()));
@@ -328,11 +345,12 @@ impl Log {
         self.base_clock = self.get(base.index).expect("held").clock;
         self.base = base;
         while let Some(run) = self.runs.pop_front() {
-            if run.last().index > base.index {
+            if run.last_index() > base.index {
                 self.runs.push_front(run.starting_at(base.index.next()));
                 break;
             }
         }
+        self.small = self.small.min(self.runs.len());
     }
 
     pub(crate) fn without_stamps(&self) -> Self {

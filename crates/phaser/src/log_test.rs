@@ -288,7 +288,11 @@ fn small_runs_are_joined_and_shared() {
         twins.check();
         let runs = |log: &Log| log.runs.iter().map(|run| (run.first(), run.last(), run.block())).collect::<Vec<_>>();
         assert_eq!(runs(&twins.log), runs(&twins.other), "the same memory");
-        assert!(twins.log.runs() <= 2048 / 8, "{} runs of what came {length} at a time", twins.log.runs());
+        assert!(
+            twins.log.runs() <= 2048 / JOINED_RUNS + JOINED_RUNS,
+            "{} runs of what came {length} at a time",
+            twins.log.runs()
+        );
     }
 }
 
@@ -330,11 +334,13 @@ fn large_ones_stay_apart() {
 #[test]
 fn a_record_shows_what_is_new() {
     let mut twins = Twins::new();
-    twins.act(Act::Push { later: 0, payload: set(9) });
-    twins.close();
+    for _ in 1..JOINED_RUNS {
+        twins.act(Act::Push { later: 0, payload: set(9) });
+        twins.close();
+    }
     twins.act(Act::Push { later: 0, payload: set(10) });
     let (previous, run) = twins.log.close().expect("there is one");
-    assert_eq!((previous, run.len(), twins.log.runs()), (Position::new(2, 41), 1, 1));
+    assert_eq!((previous, run.len(), twins.log.runs()), (Position::new(2, 55), 1, 1));
     let record = Record::Append { previous, entries: Entries::from_iter([run]) };
     let bytes = postcard::to_allocvec(&record).expect("a record has an encoding");
     assert!(bytes.len() < 50, "{} bytes", bytes.len());

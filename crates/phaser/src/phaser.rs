@@ -23,6 +23,7 @@ use crate::lease::Grants;
 use crate::log::Log;
 use crate::merge::{Frozen, Joined};
 use crate::message::{Envelope, Message, Progress};
+use crate::run::Run;
 
 /// How much more of a log is kept while somebody is being brought level.
 const KEPT_FOR_PEERS: u64 = 16;
@@ -525,8 +526,8 @@ impl<C: Conduct> Phaser<C> {
 
     pub(crate) fn append(&mut self, entries: &Entries, now: Instant) {
         self.disk.close(&mut self.log);
-        entries.iter().for_each(|entry| self.clock.observe(entry.clock, now));
-        for reign in entries.milestones().filter(|entry| entry.is_reign()) {
+        entries.runs().flat_map(Run::clocks).for_each(|clock| self.clock.observe(clock, now));
+        for reign in entries.reigns() {
             self.grants.accept_reign(reign.at.term);
         }
         for run in entries.runs() {
@@ -539,13 +540,11 @@ impl<C: Conduct> Phaser<C> {
     /// Executes what is committed, in log order.
     pub(crate) fn apply(&mut self, now: Instant, out: &mut Outbox) {
         while self.applied < self.commit {
-            let entry = self.log.get(self.applied.next()).expect("what is committed is in the log");
-            if let Some((slot, _)) = entry.command() {
-                let (clock, seed) = (entry.clock, entry.seed);
+            if let Some((slot, clock, seed)) = self.log.stamped_command(self.applied.next()) {
                 self.apply_command(slot, clock, seed, out);
                 continue;
             }
-            let entry = entry.to_entry();
+            let entry = self.log.get(self.applied.next()).expect("what is committed is in the log").to_entry();
             if matches!(entry.payload, Payload::Absorb { .. }) && !self.apply_absorb(&entry, out) {
                 return;
             }

@@ -5,6 +5,7 @@
 //! for each: so an entry is found without decoding anything, and a piece is written to disk or sent as two slices. All entries of a
 //! run are of one term and have no holes between them, so one name says them all. Nothing in a block ever changes.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -24,27 +25,34 @@ const HEAD: usize = 24;
 const MOST_BYTES: usize = 64 << 10;
 const MOST_ENTRIES: usize = 512;
 
-/// Buffers of this size are kept for the next entries; what does not fit is not copied but becomes the block itself.
-const KEPT_BYTES: usize = 16 << 10;
+/// Runs that are closed one after the other lie in one piece of memory, as long as they fit. It is let go of with the last of them: as
+/// they are of one log, that is soon after the first.
+const PIECE_BYTES: usize = 2 << 10;
 
+/// Small, because it is part of messages and records, which are handed from one to the other.
 #[derive(Clone)]
 pub struct Run {
-    term: Term,
+    block: Arc<Block>,
     /// The index of the first entry in the block. What this run has of it begins `from` entries later.
     origin: u64,
-    block: Bytes,
-    /// Where in the block the heads begin.
-    heads_at: u32,
     from: u32,
     /// Never empty: above `from`.
     to: u32,
+}
+
+struct Block {
+    term: Term,
+    /// Bodies, then heads.
+    bytes: Bytes,
+    /// Where the heads begin.
+    heads_at: u32,
     /// There may be other things than commands in it.
     has_milestones: bool,
 }
 
 impl Run {
     pub fn term(&self) -> Term {
-        self.term
+        self.block.term
     }
 
     /// The index of its first entry.
@@ -53,7 +61,11 @@ impl Run {
     }
 
     pub fn last(&self) -> Position {
-        Position { term: self.term, index: Index(self.origin + u64::from(self.to - 1)) }
+        Position { term: self.block.term, index: self.last_index() }
+    }
+
+    pub(crate) fn last_index(&self) -> Index {
+        Index(self.origin + u64::from(self.to - 1))
     }
 
     pub fn len(&self) -> usize {
@@ -67,7 +79,7 @@ impl Run {
 
     /// What it takes to write it: bodies and heads.
     pub fn bytes(&self) -> usize {
-        self.bodies().len() + self.heads().len()
+        (self.body_at(self.to) - self.body_at(self.from)) as usize + self.len() * HEAD
     }
 
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = EntryRef<'_>> + Clone {
@@ -75,12 +87,12 @@ impl Run {
     }
 
     pub(crate) fn may_have_milestones(&self) -> bool {
-        self.has_milestones
+        self.block.has_milestones
     }
 
     /// The entry at this index, which must be in it.
     pub(crate) fn get(&self, index: Index) -> EntryRef<'_> {
-        assert!(self.first() <= index && index <= self.last().index, "a run is asked for what it has");
+        assert!(self.first() <= index && index <= self.last_index(), "a run is asked for what it has");
         self.entry((index.0 - self.origin) as u32)
     }
 
@@ -90,15 +102,16 @@ impl Run {
     }
 
     fn entry(&self, at: u32) -> EntryRef<'_> {
-        let (bodies, heads) = self.block.split_at(self.heads_at as usize);
-        let position = Position { term: self.term, index: Index(self.origin + u64::from(at)) };
-        entry_in(position, heads, bodies, at as usize, Some(&self.block))
+        let Block { term, bytes, heads_at, .. } = &*self.block;
+        let (bodies, heads) = bytes.split_at(*heads_at as usize);
+        let position = Position { term: *term, index: Index(self.origin + u64::from(at)) };
+        entry_in(position, heads, bodies, at as usize, Some(bytes))
     }
 
     /// Without what comes before `first`.
     pub(crate) fn starting_at(mut self, first: Index) -> Self {
         if first > self.first() {
-            assert!(first <= self.last().index, "a run is never empty");
+            assert!(first <= self.last_index(), "a run is never empty");
             self.from = (first.0 - self.origin) as u32;
         }
         self
@@ -106,19 +119,27 @@ impl Run {
 
     /// Without what comes after `last`.
     pub(crate) fn ending_at(mut self, last: Index) -> Self {
-        if last < self.last().index {
+        if last < self.last_index() {
             assert!(last >= self.first(), "a run is never empty");
             self.to = (last.0 - self.origin) as u32 + 1;
         }
         self
     }
 
+    /// What a command is stamped with, without a look at its body; none for a milestone.
+    pub(crate) fn stamped_command(&self, index: Index) -> Option<(Slot, u64, u64)> {
+        let place = (index.0 - self.origin) as usize;
+        let Head { clock, seed, slot, kind, .. } = Head::read(self.heads_from(place).first_chunk::<HEAD>()?);
+        (kind == Kind::Command as u8).then_some((Slot(slot), clock, seed))
+    }
+
     /// Does the block have that run too, right before what this one has of it? What has the same name and was stamped in the same moment
     /// is the same.
     pub(crate) fn follows_in_block(&self, before: &Self) -> bool {
-        before.term == self.term
+        self.from > 0
+            && before.term() == self.term()
             && before.first().0 >= self.origin
-            && before.last().index.next() == self.first()
+            && before.last_index().next() == self.first()
             && self.entry(self.from - 1).is_stamped_like(&before.end())
     }
 
@@ -129,75 +150,58 @@ impl Run {
         self
     }
 
-    /// The end of the body before its first one, counted as its heads do.
-    fn base(&self) -> u32 {
-        let (_, heads) = self.block.split_at(self.heads_at as usize);
-        start_of_body(heads, self.from as usize)
+    /// Where the body of that entry of the block begins, which is where the one before it ends.
+    #[inline]
+    fn body_at(&self, place: u32) -> u32 {
+        let Some(before) = place.checked_sub(1) else { return 0 };
+        let end = self.heads_from(before as usize)[16..].first_chunk();
+        u32::from_le_bytes(*end.expect("there is a head for each entry"))
     }
 
     pub(crate) fn bodies(&self) -> &[u8] {
-        let (bodies, heads) = self.block.split_at(self.heads_at as usize);
-        &bodies[start_of_body(heads, self.from as usize) as usize..start_of_body(heads, self.to as usize) as usize]
+        &self.block.bytes[self.body_at(self.from) as usize..self.body_at(self.to) as usize]
     }
 
     fn heads(&self) -> &[u8] {
-        &self.block[self.heads_at as usize..][self.from as usize * HEAD..self.to as usize * HEAD]
+        &self.heads_from(self.from as usize)[..self.len() * HEAD]
+    }
+
+    #[inline]
+    fn heads_from(&self, place: usize) -> &[u8] {
+        &self.block.bytes[self.block.heads_at as usize + place * HEAD..]
+    }
+
+    /// What its entries are stamped with.
+    pub(crate) fn clocks(&self) -> impl Iterator<Item = u64> {
+        self.heads().as_chunks::<HEAD>().0.iter().map(|head| Head::read(head).clock)
     }
 
     /// Where its memory lies, and how much of it there is.
     #[cfg(test)]
     pub(crate) fn block(&self) -> (*const u8, usize) {
-        (self.block.as_ptr(), self.block.len())
-    }
-
-    fn part(&self) -> Part<'_> {
-        Part { bodies: self.bodies(), heads: self.heads(), base: self.base() }
+        (self.block.bytes.as_ptr(), self.block.bytes.len())
     }
 
     /// These, which follow each other and are of one term, in one block of their own.
-    pub(crate) fn joined<'a: 'b, 'b>(
-        runs: impl Iterator<Item = &'a Self> + Clone,
-        then: Option<&'b Open>,
-    ) -> Option<Self> {
-        let first = runs.clone().map(|run| (run.term, run.first())).next();
-        let (term, first) = first.or_else(|| then.map(|open| (open.term, open.first())))?;
-        let has_milestones = runs.clone().any(|run| run.has_milestones) || then.is_some_and(|open| open.has_milestones);
-        let parts = runs.map(|run| -> Part<'b> { run.part() }).chain(then.map(Open::part));
-        Some(Self::of_parts(term, first, parts, has_milestones))
-    }
-
-    fn of_parts<'a>(
-        term: Term,
-        first: Index,
-        parts: impl Iterator<Item = Part<'a>> + Clone,
-        has_milestones: bool,
-    ) -> Self {
-        let bytes = parts.clone().map(|part| part.bodies.len() + part.heads.len()).sum();
-        let mut block = Vec::with_capacity(bytes);
-        parts.clone().for_each(|part| block.extend_from_slice(part.bodies));
-        let heads_at = block.len();
-        let mut before = 0u32;
-        for part in parts {
-            let shift = before.wrapping_sub(part.base);
-            let start = block.len();
-            block.extend_from_slice(part.heads);
-            if shift != 0 {
-                for head in block[start..].chunks_exact_mut(HEAD) {
-                    let end = &mut head[16..20];
-                    let shifted = u32::from_le_bytes([end[0], end[1], end[2], end[3]]).wrapping_add(shift);
-                    end.copy_from_slice(&shifted.to_le_bytes());
-                }
-            }
-            before += part.bodies.len() as u32;
+    pub(crate) fn joined<'a>(runs: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
+        let (term, first) = runs.clone().map(|run| (run.term(), run.first())).next()?;
+        let mut block = Vec::with_capacity(runs.clone().map(Self::bytes).sum());
+        runs.clone().for_each(|run| block.extend_from_slice(run.bodies()));
+        let (heads_at, mut before, mut has_milestones) = (block.len(), 0, false);
+        for run in runs {
+            let base = run.body_at(run.from);
+            push_heads(&mut block, run.heads(), base, before);
+            before += run.body_at(run.to) - base;
+            has_milestones |= run.may_have_milestones();
         }
-        Self::of_block(term, first, block.into(), heads_at, has_milestones)
+        Some(Self::of_block(term, first, block.into(), heads_at, has_milestones))
     }
 
-    fn of_block(term: Term, first: Index, block: Bytes, heads_at: usize, has_milestones: bool) -> Self {
-        let to = ((block.len() - heads_at) / HEAD) as u32;
+    fn of_block(term: Term, first: Index, bytes: Bytes, heads_at: usize, has_milestones: bool) -> Self {
+        let to = ((bytes.len() - heads_at) / HEAD) as u32;
         assert!(to > 0, "a run has entries");
         let heads_at = u32::try_from(heads_at).expect("no command is that large");
-        Self { term, origin: first.0, block, heads_at, from: 0, to, has_milestones }
+        Self { block: Arc::new(Block { term, bytes, heads_at, has_milestones }), origin: first.0, from: 0, to }
     }
 
     /// What came from outside, if it is what this program can have written.
@@ -227,16 +231,29 @@ impl Run {
         if (before - base) as usize != bodies.len() {
             return None;
         }
-        Some(Self::of_parts(term, first, core::iter::once(Part { bodies, heads, base }), has_milestones))
+        let mut block = Vec::with_capacity(bodies.len() + heads.len());
+        block.extend_from_slice(bodies);
+        push_heads(&mut block, heads, base, 0);
+        Some(Self::of_block(term, first, block.into(), bodies.len(), has_milestones))
     }
 }
 
-/// As it lies somewhere: `base` is where its first body begins, counted as its heads do.
-#[derive(Clone, Copy)]
-struct Part<'a> {
-    bodies: &'a [u8],
-    heads: &'a [u8],
-    base: u32,
+/// Heads of bodies that began at `from` and begin at `to` now.
+fn push_heads(block: &mut Vec<u8>, heads: &[u8], from: u32, to: u32) {
+    let start = block.len();
+    block.extend_from_slice(heads);
+    if from != to {
+        for [.., end] in block[start..].as_chunks_mut::<HEAD>().0.iter_mut().map(thirds) {
+            let rest = u64::from_le_bytes(*end);
+            let moved = (rest as u32).wrapping_sub(from).wrapping_add(to);
+            *end = (rest >> 32 << 32 | u64::from(moved)).to_le_bytes();
+        }
+    }
+}
+
+/// Clock, seed, and the rest.
+fn thirds(head: &mut [u8; HEAD]) -> &mut [[u8; 8]; 3] {
+    head.as_chunks_mut().0.try_into().expect("three times eight bytes")
 }
 
 struct Head {
@@ -284,18 +301,18 @@ fn entry_in<'a>(at: Position, heads: &[u8], bodies: &'a [u8], place: usize, bloc
 impl Serialize for Run {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut all = serializer.serialize_tuple(5)?;
-        all.serialize_element(&self.term)?;
+        all.serialize_element(&self.block.term)?;
         all.serialize_element(&self.first())?;
-        all.serialize_element(&self.base())?;
-        all.serialize_element(&Block(self.heads()))?;
-        all.serialize_element(&Block(self.bodies()))?;
+        all.serialize_element(&self.body_at(self.from))?;
+        all.serialize_element(&Slice(self.heads()))?;
+        all.serialize_element(&Slice(self.bodies()))?;
         all.end()
     }
 }
 
-struct Block<'a>(&'a [u8]);
+struct Slice<'a>(&'a [u8]);
 
-impl Serialize for Block<'_> {
+impl Serialize for Slice<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_bytes(self.0)
     }
@@ -372,6 +389,9 @@ impl Open {
     }
 
     pub(crate) fn push_command(&mut self, clock: u64, seed: u64, slot: Slot, write: impl FnOnce(&mut BytesMut)) {
+        if self.is_empty() && self.bodies.capacity() < PIECE_BYTES / 8 {
+            self.bodies = BytesMut::with_capacity(PIECE_BYTES);
+        }
         write(&mut self.bodies);
         self.push_head(clock, seed, slot, Kind::Command);
     }
@@ -400,24 +420,12 @@ impl Open {
         (0..self.len()).map(|place| self.get(place))
     }
 
-    fn part(&self) -> Part<'_> {
-        Part { bodies: &self.bodies, heads: &self.heads, base: 0 }
-    }
-
-    /// What it has, behind those runs, which end where it begins. It is empty then.
-    pub(crate) fn close<'a>(&mut self, behind: impl Iterator<Item = &'a Run> + Clone) -> Run {
-        let run = if self.bodies.len() > KEPT_BYTES && behind.clone().next().is_none() {
-            let mut block = core::mem::take(&mut self.bodies);
-            let heads_at = block.len();
-            block.extend_from_slice(&self.heads);
-            Run::of_block(self.term, self.first(), block.freeze(), heads_at, self.has_milestones)
-        } else {
-            Run::joined(behind, Some(self)).expect("there is something in it")
-        };
-        if self.bodies.capacity() > KEPT_BYTES {
-            self.bodies = BytesMut::new();
-        }
-        self.bodies.clear();
+    /// What it has, where it is. It is empty then.
+    pub(crate) fn close(&mut self) -> Run {
+        let heads_at = self.bodies.len();
+        self.bodies.extend_from_slice(&self.heads);
+        let block = self.bodies.split().freeze();
+        let run = Run::of_block(self.term, self.first(), block, heads_at, self.has_milestones);
         self.heads.clear();
         self.has_milestones = false;
         run
