@@ -1,7 +1,7 @@
 //! Requests on their way: to a phaser of this node, to the primary's node, or back to whoever asked.
 
 use blueprint::{Breach, BucketId, Conduct, Instant, KeyspaceId, LaneId, NodeId, Slot};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use phaser::{Refusal, Served, Ticket};
 use values::{Command, NoSlot, Read, Reply, Table, slot_of};
 
@@ -192,10 +192,8 @@ impl<C: Conduct> Lane<C> {
         {
             let number = self.requests.put(pending);
             let command = &self.requests.get(number).expect("just put there").command;
-            replica.phaser.take_at_once(now, Ticket(number), slot, |entry| {
-                entry.reserve(command.most_bytes());
-                command.encode_into(entry);
-            });
+            let encode = |entry: &mut BytesMut| command.encode_into(entry);
+            replica.phaser.take_at_once(now, Ticket(number), slot, command.most_bytes(), encode);
             if !std::mem::replace(&mut replica.touched, true) {
                 self.touched.insert(bucket);
             }

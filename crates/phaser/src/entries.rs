@@ -130,20 +130,12 @@ impl FromIterator<Entry> for Entries {
                 Some(open) if open.goes_on_with(entry.at) => open.push(entry.clock, entry.seed, &entry.payload),
                 _ => {
                     let before = open.replace(Open::of(&entry));
-                    entries.extend(before);
+                    before.and_then(Open::finish).into_iter().for_each(|run| entries.push(run));
                 }
             }
         }
-        entries.extend(open);
+        open.and_then(Open::finish).into_iter().for_each(|run| entries.push(run));
         entries
-    }
-}
-
-impl Entries {
-    fn extend(&mut self, open: Option<Open>) {
-        if let Some(mut open) = open {
-            self.push(open.close());
-        }
     }
 }
 

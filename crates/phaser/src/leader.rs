@@ -202,7 +202,8 @@ impl<C: Conduct> Phaser<C> {
             }
             Request::Write(_) if !self.accepts_writes(waiting.slot) => self.wait(waiting, out),
             Request::Write(body) => {
-                self.append_write(now, waiting.ticket, waiting.slot, |entry| entry.extend_from_slice(&body));
+                let write = |entry: &mut BytesMut| entry.extend_from_slice(&body);
+                self.append_write(now, waiting.ticket, waiting.slot, body.len(), write);
             }
         }
     }
@@ -214,17 +215,31 @@ impl<C: Conduct> Phaser<C> {
         leader.government.in_sync() && !self.given && self.owned.contains(slot) && self.accepts_writes(slot)
     }
 
-    /// `encode` writes its body where the entry will lie, behind what is there.
-    pub fn take_at_once(&mut self, now: Instant, ticket: Ticket, slot: Slot, encode: impl FnOnce(&mut BytesMut)) {
+    /// `encode` writes its body, of at most so many bytes, where the entry will lie, behind what is there.
+    pub fn take_at_once(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        slot: Slot,
+        most: usize,
+        encode: impl FnOnce(&mut BytesMut),
+    ) {
         assert!(self.takes_at_once(slot), "whoever writes like this has asked");
-        self.append_write(now, ticket, slot, encode);
+        self.append_write(now, ticket, slot, most, encode);
         self.note_leases(now);
     }
 
-    fn append_write(&mut self, now: Instant, ticket: Ticket, slot: Slot, encode: impl FnOnce(&mut BytesMut)) {
+    fn append_write(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        slot: Slot,
+        most: usize,
+        encode: impl FnOnce(&mut BytesMut),
+    ) {
         let Role::Leading(Leader { term, .. }) = self.role else { unreachable!("only a primary appends") };
-        let (clock, seed) = self.stamp_own(now, term);
-        let index = self.log.push_command(term, clock, seed, slot, encode);
+        let stamps = self.stamp_own(now, term);
+        let index = self.log.push_command(term, stamps, slot, most, encode);
         let Role::Leading(leader) = &mut self.role else { unreachable!("it was a moment ago") };
         leader.tickets.push_back((index, ticket));
     }

@@ -210,17 +210,17 @@ impl Log {
         !self.open.is_empty()
     }
 
-    /// A command, as `write` encodes it.
+    /// A command, as `write` encodes it, in at most so many bytes.
     pub(crate) fn push_command(
         &mut self,
         term: Term,
-        clock: u64,
-        seed: u64,
+        (clock, seed): (u64, u64),
         slot: Slot,
+        most: usize,
         write: impl FnOnce(&mut BytesMut),
     ) -> Index {
         let index = self.open_up(term);
-        self.open.push_command(clock, seed, slot, write);
+        self.open.push_command(clock, seed, slot, most, write);
         index
     }
 

@@ -109,7 +109,7 @@ impl Twins {
                 let index = match &entry.payload {
                     Payload::Command { slot, body } => {
                         let write = |bodies: &mut BytesMut| bodies.extend_from_slice(body);
-                        self.log.push_command(entry.at.term, entry.clock, entry.seed, *slot, write)
+                        self.log.push_command(entry.at.term, (entry.clock, entry.seed), *slot, body.len(), write)
                     }
                     other => self.log.push(entry.at.term, entry.clock, entry.seed, other),
                 };
@@ -346,4 +346,18 @@ fn a_record_shows_what_is_new() {
     assert!(bytes.len() < 50, "{} bytes", bytes.len());
     let again: Record = postcard::from_bytes(&bytes).expect("it was just encoded");
     assert_eq!(again, record);
+}
+
+/// A large value lies where it was written, in little more memory than it takes.
+#[test]
+fn a_large_value_is_not_moved() {
+    let mut log = Log::new(Position::default(), 0);
+    let (body, mut at) = (vec![7; 1 << 20], core::ptr::null());
+    log.push_command(Term(1), (1, 1), Slot(1), body.len() + 10, |bodies| {
+        bodies.extend_from_slice(&body);
+        at = bodies.as_ptr();
+        assert!(bodies.capacity() < body.len() + 200);
+    });
+    let (_, run) = log.close().expect("there is one");
+    assert_eq!(run.block(), (at, body.len() + 24));
 }

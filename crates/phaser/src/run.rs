@@ -388,9 +388,21 @@ impl Open {
         (self.term, self.first) = (term, first.0);
     }
 
-    pub(crate) fn push_command(&mut self, clock: u64, seed: u64, slot: Slot, write: impl FnOnce(&mut BytesMut)) {
-        if self.is_empty() && self.bodies.capacity() < PIECE_BYTES / 8 {
-            self.bodies = BytesMut::with_capacity(PIECE_BYTES);
+    /// `write` adds the body, of at most so many bytes.
+    pub(crate) fn push_command(
+        &mut self,
+        clock: u64,
+        seed: u64,
+        slot: Slot,
+        most: usize,
+        write: impl FnOnce(&mut BytesMut),
+    ) {
+        // For the heads too: a large value must not be moved, nor take twice its room, because of them.
+        let room = most + self.heads.len() + HEAD;
+        if !self.is_empty() {
+            self.bodies.reserve(room);
+        } else if self.bodies.capacity() < room {
+            self.bodies = BytesMut::with_capacity(room.max(PIECE_BYTES));
         }
         write(&mut self.bodies);
         self.push_head(clock, seed, slot, Kind::Command);
@@ -398,7 +410,7 @@ impl Open {
 
     pub(crate) fn push(&mut self, clock: u64, seed: u64, payload: &Payload) {
         if let Payload::Command { slot, body } = payload {
-            return self.push_command(clock, seed, *slot, |bodies| bodies.extend_from_slice(body));
+            return self.push_command(clock, seed, *slot, body.len(), |bodies| bodies.extend_from_slice(body));
         }
         self.bodies.extend_from_slice(&payload.milestone_body());
         self.has_milestones = true;
@@ -429,6 +441,11 @@ impl Open {
         self.heads.clear();
         self.has_milestones = false;
         run
+    }
+
+    /// What it has, in a block of exactly that size: for who has no more entries to put behind it.
+    pub(crate) fn finish(mut self) -> Option<Run> {
+        if self.is_empty() { None } else { Run::joined(core::iter::once(&self.close())) }
     }
 
     /// Could that be the next one?
