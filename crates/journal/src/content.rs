@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use blueprint::{BucketId, Epoch, Index, LaneId, Member, Position, Slot, SlotMap, SlotSet, Term};
 use bytes::Bytes;
 use node::{Lost, NodeRecord};
-use phaser::{Durable, Entry, Log, Payload, Record};
+use phaser::{Durable, Entries, Log, Record};
 use serde::{Deserialize, Serialize};
 
 use crate::frame::{Kind, NODE};
@@ -96,7 +96,7 @@ impl Content {
             Kind::Record => {
                 let record: Record = all_of(payload)?;
                 let sound = match &record {
-                    Record::Append { previous, entries } => Log::well_formed(*previous, entries, Term(u64::MAX)),
+                    Record::Append { previous, entries } => entries.follow(*previous, Term(u64::MAX)),
                     _ => true,
                 };
                 sound.then_some(Self::Record(NodeRecord::Bucket { bucket, record }))
@@ -162,7 +162,7 @@ struct Carry {
     promised: Term,
     base: Position,
     clock: u64,
-    entries: Vec<Entry>,
+    entries: Entries,
     commit: Index,
     owned: SlotSet,
     as_of: SlotMap<Index>,
@@ -177,7 +177,7 @@ impl Carry {
             promised: durable.promised,
             base: durable.log.base(),
             clock: durable.log.base_clock(),
-            entries: durable.log.iter().cloned().collect(),
+            entries: durable.log.entries(),
             commit: durable.commit,
             owned: durable.owned.clone(),
             as_of: durable.as_of.clone(),
@@ -186,11 +186,7 @@ impl Carry {
     }
 
     fn into_durable(self) -> Option<Durable> {
-        if !Log::well_formed(self.base, &self.entries, Term(u64::MAX)) {
-            return None;
-        }
-        let mut log = Log::new(self.base, self.clock);
-        self.entries.into_iter().for_each(|entry| log.push(entry));
+        let log = Log::with(self.base, self.clock, &self.entries)?;
         Some(Durable {
             me: self.me,
             origin: self.origin,
@@ -250,9 +246,7 @@ pub(crate) fn is_note(record: &NodeRecord) -> bool {
 /// will count on.
 pub(crate) fn may_stay_in_memory(record: &NodeRecord) -> bool {
     match record {
-        NodeRecord::Bucket { record: Record::Append { entries, .. }, .. } => {
-            !entries.iter().any(|entry| entry.payload.is_counted_on())
-        }
+        NodeRecord::Bucket { record: Record::Append { entries, .. }, .. } => !entries.are_counted_on(),
         NodeRecord::Bucket { record: Record::Commit(_), .. } => true,
         NodeRecord::Bucket {
             record:
@@ -273,18 +267,8 @@ pub(crate) fn may_stay_in_memory(record: &NodeRecord) -> bool {
 fn about_bytes(record: &NodeRecord) -> usize {
     match record {
         NodeRecord::Bucket { record: Record::Save(image) | Record::Take(image), .. } => 128 + image.tables.len() * 32,
-        NodeRecord::Bucket { record: Record::Append { entries, .. }, .. } => {
-            32 + entries.iter().map(|entry| entry_bytes(&entry.payload)).sum::<usize>()
-        }
+        NodeRecord::Bucket { record: Record::Append { entries, .. }, .. } => 32 + entries.bytes(),
         NodeRecord::Bucket { .. } | NodeRecord::Epoch { .. } | NodeRecord::Erase { .. } => 64,
-    }
-}
-
-/// What an entry takes, roughly.
-pub(crate) fn entry_bytes(payload: &Payload) -> usize {
-    match payload {
-        Payload::Command { body, .. } => body.len() + 32,
-        Payload::Reign | Payload::Split { .. } | Payload::Freeze { .. } | Payload::Absorb { .. } => 64,
     }
 }
 
@@ -305,7 +289,7 @@ pub(crate) fn table_bytes(record: &NodeRecord) -> usize {
 #[cfg(test)]
 mod tests {
     use node::NodeDurable;
-    use phaser::Image;
+    use phaser::{Entry, Image, Payload};
     use proptest::prelude::*;
 
     use super::*;
@@ -325,7 +309,7 @@ mod tests {
         let entry = |index, payload| Entry { at: at(index), clock: index, seed: 3, payload };
         let command = Payload::Command { slot: Slot(3), body: Bytes::from_static(b"SET a b") };
         let split = Payload::Split { child: BucketId(257), slots: SlotSet::range(Slot(1), Slot(2)) };
-        let entries = vec![entry(5, Payload::Reign), entry(6, command), entry(7, split)];
+        let entries = [entry(5, Payload::Reign), entry(6, command), entry(7, split)].into_iter().collect();
         Record::Append { previous: Position { term: Term(1), index: Index(4) }, entries }
     }
 

@@ -185,7 +185,7 @@ impl Journal {
                 || SCRATCH.with_borrow_mut(|encoded| {
                     encoded.clear();
                     records.iter().for_each(|record| encoded.push(record));
-                    self.shared.write_directly(encoded, &mut records)
+                    self.shared.write_directly(encoded, &records)
                 });
             if is_written && notes.is_empty() {
                 return Ok(Outcome::Written);
@@ -302,7 +302,7 @@ impl Shared {
 
     /// Level memory: a short lock and one write. Not when a file would have to be made, nor for a bucket that is not yet known to
     /// write like this.
-    fn write_directly(&self, encoded: &Encoded, records: &mut [NodeRecord]) -> bool {
+    fn write_directly(&self, encoded: &Encoded, records: &[NodeRecord]) -> bool {
         let mut pen = self.pen();
         if !pen.writes_from_memory(encoded) || !pen.has_room_for(encoded) {
             return false;
@@ -363,9 +363,9 @@ mod tests {
         journal.sync().expect("all is well");
         let mut encoded = Encoded::default();
         commit().iter().for_each(|record| encoded.push(record));
-        assert!(journal.shared.write_directly(&encoded, &mut commit()));
+        assert!(journal.shared.write_directly(&encoded, &commit()));
         journal.shared.fail("a test", &std::io::Error::other("on purpose"));
-        assert!(!journal.shared.write_directly(&encoded, &mut commit()), "nothing is reported as written any more");
+        assert!(!journal.shared.write_directly(&encoded, &commit()), "nothing is reported as written any more");
     }
 
     /// The writer's work, done by hand: the lane's batches that wait, each a group of its own. How often that synced.

@@ -60,10 +60,9 @@ impl Ledger {
         self.trails.get(&bucket).map_or(0, |trail| trail.last)
     }
 
-    /// A record that begins in segment `ordinal` and ends with frame `sequence`; `previous` is what it says came before it. The entries
-    /// that it brings are taken out of it.
-    pub(crate) fn absorb(&mut self, record: &mut NodeRecord, ordinal: u64, previous: u64, sequence: u64) {
-        match &*record {
+    /// A record that begins in segment `ordinal` and ends with frame `sequence`; `previous` is what it says came before it.
+    pub(crate) fn absorb(&mut self, record: &NodeRecord, ordinal: u64, previous: u64, sequence: u64) {
+        match record {
             NodeRecord::Epoch { lane, epoch } => {
                 if lane.families().filter(|family| self.in_doubt.remove(family)).count() > 0 {
                     self.node.doubted_upto = self.node.doubted_upto.max(*epoch);
@@ -80,11 +79,11 @@ impl Ledger {
         | NodeRecord::Bucket {
             bucket,
             record: Record::Found { .. } | Record::StartOver { .. } | Record::Adopt(_),
-        } = &*record
+        } = record
         {
             self.doubtful.remove(bucket);
         }
-        self.node.absorb_from(record);
+        self.node.absorb(record);
     }
 
     pub(crate) fn carry(&mut self, bucket: BucketId, durable: Durable, ordinal: u64, sequence: u64) {

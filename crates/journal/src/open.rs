@@ -236,6 +236,8 @@ fn check(options: &Options) -> Result<(), OpenError> {
 /// Tables are read, and whoever cannot be made whole is lost. For `inspect` too: changes nothing on disk.
 pub(crate) fn recover(disk: &dyn Disk, scan: &mut Scan, boot: &frame::Boot, has_failed: bool) -> Recovered {
     let (tables, table_bytes_read) = load_tables(disk, scan);
+    // Before there are two of each: what is kept here and what a lane goes on with have the same memory.
+    scan.recovery.ledger.node.replicas.values_mut().for_each(|durable| durable.log.gather());
     let mut node = scan.recovery.ledger.node.clone();
     node.epochs_in_doubt = !scan.recovery.ledger.in_doubt.is_empty();
     for (bucket, durable) in &mut node.replicas {

@@ -113,7 +113,12 @@ impl Pen {
     /// Are all of these buckets known to answer before they sync? That must be on disk first, or a restart of the operating system
     /// would not put them in doubt (R10).
     pub(crate) fn writes_from_memory(&self, encoded: &Encoded) -> bool {
-        encoded.items.iter().all(|item| self.ledger.uneasy.contains(&item.bucket))
+        let mut known = NODE; // several records of one bucket follow each other
+        encoded.items.iter().all(|item| {
+            let is_known = item.bucket == known && known != NODE;
+            known = item.bucket;
+            is_known || self.ledger.uneasy.contains(&item.bucket)
+        })
     }
 
     /// Is there room for all of this, without a file having to be made?
@@ -170,23 +175,28 @@ impl Pen {
         self.flush()
     }
 
-    /// Takes these records, for which there must be room, and out of them the entries that they bring. They are written with the next
-    /// [`Pen::flush`].
-    pub(crate) fn append(&mut self, encoded: &Encoded, records: &mut [NodeRecord], is_memory: bool) -> io::Result<()> {
+    /// Takes these records, for which there must be room. They are written with the next [`Pen::flush`].
+    pub(crate) fn append(&mut self, encoded: &Encoded, records: &[NodeRecord], is_memory: bool) -> io::Result<()> {
         assert_eq!(encoded.items.len(), records.len(), "each record has its payload");
-        for (item, record) in encoded.items.iter().zip(records.iter_mut()) {
-            if !self.ledger.heeds(record) {
+        // The bucket of the record before, which is here, and its last frame: mostly several records of one follow each other.
+        let mut before: Option<(BucketId, u64)> = None;
+        for (item, record) in encoded.items.iter().zip(records) {
+            let same = before.filter(|(bucket, _)| *bucket == item.bucket).map(|(_, last)| last);
+            if same.is_none() && !self.ledger.heeds(record) {
                 continue; // says nothing without a replica
             }
-            let previous = self.previous(item.bucket);
+            let previous = same.unwrap_or_else(|| self.previous(item.bucket));
             let flags = if is_memory { MEMORY } else { 0 };
-            let (ordinal, sequence) = self.emit(item, &encoded.bytes[item.start..item.end], flags)?;
-            if is_memory && item.bucket != NODE {
+            let (ordinal, sequence) = self.emit(item, previous, &encoded.bytes[item.start..item.end], flags)?;
+            if is_memory && same.is_none() && item.bucket != NODE && !self.ledger.uneasy.contains(&item.bucket) {
                 self.ledger.uneasy.insert(item.bucket); // first, as when it is read: an erase ends it
             }
             // When the last of the epochs is certain again, a census says so: those that say otherwise speak of all of them.
             let was_in_doubt = !self.ledger.in_doubt.is_empty();
             self.ledger.absorb(record, ordinal, previous, sequence);
+            let is_entries = |record: &Record| matches!(record, Record::Append { .. } | Record::Commit(_));
+            let stays = matches!(record, NodeRecord::Bucket { record, .. } if is_entries(record));
+            before = stays.then_some((item.bucket, sequence));
             self.owes_census |= was_in_doubt && self.ledger.in_doubt.is_empty();
         }
         // Who was founded is listed at once: or damage to that one record would make it unknown rather than lost.
@@ -202,7 +212,8 @@ impl Pen {
     /// Everything about these buckets, written anew; no older segment is needed for them.
     pub(crate) fn carry(&mut self, encoded: &Encoded) -> io::Result<()> {
         for item in &encoded.items {
-            let (ordinal, sequence) = self.emit(item, &encoded.bytes[item.start..item.end], 0)?;
+            let previous = self.previous(item.bucket);
+            let (ordinal, sequence) = self.emit(item, previous, &encoded.bytes[item.start..item.end], 0)?;
             self.ledger.base(item.bucket, ordinal, sequence);
         }
         Ok(())
@@ -317,12 +328,11 @@ impl Pen {
     }
 
     fn emit_node(&mut self, kind: Kind, payload: &[u8]) -> io::Result<()> {
-        self.emit(&Item { kind, bucket: NODE, start: 0, end: 0 }, payload, 0).map(drop)
+        self.emit(&Item { kind, bucket: NODE, start: 0, end: 0 }, 0, payload, 0).map(drop)
     }
 
     /// One record, in as many frames as it takes. Says in which segment it begins and with which frame it ends.
-    fn emit(&mut self, item: &Item, payload: &[u8], flags: u8) -> io::Result<(u64, u64)> {
-        let mut previous = self.previous(item.bucket);
+    fn emit(&mut self, item: &Item, mut previous: u64, payload: &[u8], flags: u8) -> io::Result<(u64, u64)> {
         let (mut rest, mut flags, mut began) = (payload, flags | FIRST, None);
         // Records of the node are short, and never divided: a segment may begin with one in the middle of another record.
         let whole = if item.bucket == NODE { frame::frame_bytes(payload.len()) as u64 } else { 0 };

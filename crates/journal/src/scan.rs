@@ -430,7 +430,7 @@ impl Reader {
             self.recovery.stopped = false;
         }
         match content {
-            Content::Record(mut record) => self.recovery.ledger.absorb(&mut record, ordinal, previous, sequence),
+            Content::Record(record) => self.recovery.ledger.absorb(&record, ordinal, previous, sequence),
             Content::Carry(bucket, durable) => self.recovery.ledger.carry(bucket, *durable, ordinal, sequence),
             Content::Census(census) => {
                 self.oldest = self.oldest.max(census.oldest);

@@ -129,7 +129,7 @@ impl Writer {
             must_sync |= !is_memory
                 || !batch.records.iter().all(content::may_stay_in_memory)
                 || !self.shared.pen().writes_from_memory(encoded);
-            let append = |pen: &mut Pen| pen.append(encoded, &mut batch.records, is_memory);
+            let append = |pen: &mut Pen| pen.append(encoded, &batch.records, is_memory);
             self.with_room(encoded.growth, |pen| pen.has_room_for(encoded), append)?;
         }
         if must_sync {
@@ -352,10 +352,8 @@ impl Writer {
         let needy = || pen.ledger.trails.iter().filter(|(_, trail)| trail.base <= oldest.ordinal);
         let needy = || needy().map(|(bucket, _)| (*bucket, &pen.ledger.node.replicas[bucket]));
         // This is asked after every group while lanes wait for the pen: what certainly does not fit is not encoded.
-        let mut bytes = needy().flat_map(|(_, durable)| durable.log.iter()).map(|entry| body_bytes(&entry.payload));
-        let most = pen.room().min(self.shared.options.segment_bytes / 2);
-        let is_too_much = bytes.try_fold(0, |sum, next| Some(sum + next).filter(|sum| *sum <= most)).is_none();
-        if is_too_much {
+        let bytes: usize = needy().map(|(_, durable)| durable.log.bytes()).sum();
+        if bytes as u64 > pen.room().min(self.shared.options.segment_bytes / 2) {
             return false;
         }
         let mut encoded = Encoded::default();
@@ -544,19 +542,7 @@ impl Writer {
 
 /// What carrying it forward would write, roughly.
 fn alive_bytes(durable: &Durable) -> u64 {
-    let entries: usize = durable.log.iter().map(|entry| content::entry_bytes(&entry.payload)).sum();
-    (entries + durable.tables.len() * 40 + 256) as u64
-}
-
-/// At least so many, whatever the encoding adds.
-fn body_bytes(payload: &phaser::Payload) -> u64 {
-    match payload {
-        phaser::Payload::Command { body, .. } => body.len() as u64,
-        phaser::Payload::Reign
-        | phaser::Payload::Split { .. }
-        | phaser::Payload::Freeze { .. }
-        | phaser::Payload::Absorb { .. } => 0,
-    }
+    (durable.log.bytes() + durable.log.runs() * 16 + durable.tables.len() * 40 + 256) as u64
 }
 
 /// A new file, filled with zeros and synced: from then on writing into it changes no metadata.

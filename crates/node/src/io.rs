@@ -357,18 +357,6 @@ pub struct Lost {
 }
 
 impl NodeDurable {
-    /// The same as `absorb`, and takes what it can use out of the record.
-    pub fn absorb_from(&mut self, record: &mut NodeRecord) {
-        match record {
-            NodeRecord::Bucket { bucket, record: append @ Record::Append { .. } } => {
-                if let Some(durable) = self.replicas.get_mut(bucket) {
-                    durable.absorb_from(append);
-                }
-            }
-            other => self.absorb(other),
-        }
-    }
-
     pub fn absorb(&mut self, record: &NodeRecord) {
         match record {
             NodeRecord::Epoch { lane, epoch } => {

@@ -24,7 +24,7 @@ use crate::pass::Outgoing;
 use crate::places::Places;
 use crate::react::Reading;
 use crate::replica::{Replica, Tables};
-use crate::request::{Paper, Pending};
+use crate::request::Pending;
 
 #[derive(Debug)]
 pub struct Lane<C> {
@@ -69,7 +69,6 @@ pub struct Lane<C> {
     pub(crate) condemned: BTreeMap<BucketId, Instant>,
     /// Those that phasers have, by their tickets.
     pub(crate) requests: Places<Pending>,
-    pub(crate) paper: Paper,
     pub(crate) hops: BTreeMap<u64, crate::request::Hopping>,
     /// When hops whose link has ended are answered, in order: at most one for each time that a link is dialled.
     pub(crate) stranded: VecDeque<Instant>,
@@ -169,7 +168,6 @@ impl<C: Conduct> Lane<C> {
             reading: None,
             condemned: BTreeMap::new(),
             requests: Places::default(),
-            paper: Paper::default(),
             hops: BTreeMap::new(),
             stranded: VecDeque::new(),
             outgoing: BTreeMap::new(),
@@ -395,12 +393,15 @@ impl<C: Conduct> Lane<C> {
                 out.push(Output::Store { id, bucket, tables });
             }
             Out::Release { tables } => out.push(Output::Release { bucket, tables }),
-            Out::Apply { index, ticket } => {
+            Out::Apply { index, slot, clock, seed, ticket } => {
                 let pending = ticket.and_then(|ticket| self.requests.take(ticket.0));
-                let entry = replica.phaser.log().get(index).expect("what was applied in this step is in the log");
-                let reply = replica.tables.execute::<C>(entry, pending.as_ref().map(|pending| &pending.command));
+                let stamp = values::Stamp { clock, seed };
                 if let Some(pending) = pending {
+                    replica.check_asked(index, &pending.command);
+                    let reply = replica.tables.execute::<C>(slot, stamp, &pending.command);
                     self.on_applied(pending, reply, later, out);
+                } else if let Some(command) = replica.logged(index) {
+                    replica.tables.execute::<C>(slot, stamp, &command);
                 }
             }
             Out::Serve { ticket, clock, good_until } => {

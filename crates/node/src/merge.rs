@@ -79,7 +79,7 @@ impl<C: Conduct> Lane<C> {
         let unheard = known.slots.difference(&phaser.claims());
         let starved = phaser.awaited().filter(|(other, freeze, _)| !self.ends_here(*other, *freeze));
         let amiss = ahead.union(&foreign).union(&unheard);
-        starved.fold(amiss, |all, (.., slots)| all.union(slots)).len()
+        starved.fold(amiss, |all, (.., slots)| all.union(&slots)).len()
     }
 
     fn has_outlived(&self, bucket: BucketId, replica: &Replica<C>, into: BucketId) -> bool {

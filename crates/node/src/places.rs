@@ -24,6 +24,11 @@ impl<T> Places<T> {
         u64::from(place.0) << 32 | u64::from(at)
     }
 
+    pub fn get(&self, number: u64) -> Option<&T> {
+        let (used, at) = ((number >> 32) as u32, number as u32);
+        self.places.get(at as usize).filter(|place| place.0 == used)?.1.as_ref()
+    }
+
     pub fn take(&mut self, number: u64) -> Option<T> {
         let (used, at) = ((number >> 32) as u32, number as u32);
         let place = self.places.get_mut(at as usize).filter(|place| place.0 == used)?;
@@ -64,10 +69,12 @@ mod tests {
         let mut places = Places::default();
         let (first, second) = (places.put('a'), places.put('b'));
         assert!(first != second && places.len() == 2);
+        assert_eq!((places.get(first), places.get(second)), (Some(&'a'), Some(&'b')));
         assert_eq!((places.take(first), places.take(first)), (Some('a'), None));
         let third = places.put('c');
         assert!(third != first, "the same place, another number");
         assert_eq!((places.take(first), places.take(third), places.take(second)), (None, Some('c'), Some('b')));
+        assert_eq!((places.get(first), places.get(third)), (None, None));
         assert!(places.is_empty());
     }
 

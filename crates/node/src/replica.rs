@@ -2,7 +2,7 @@
 
 use blueprint::{Breach, Conduct, Index, Instant, Slot, SlotSet};
 use bytes::Bytes;
-use phaser::{Durable, Entry, Image, Message, Payload, Phaser};
+use phaser::{Durable, Image, Message, Phaser};
 use values::{Command, Read, Reply, Stamp, Table};
 
 use crate::glance::Glance;
@@ -28,6 +28,18 @@ impl<C: Conduct> Replica<C> {
     pub(crate) fn new(phaser: Phaser<C>, tables: Tables, unborn: Option<BatchId>, now: Instant) -> Self {
         let glance = Glance::at(&phaser);
         Self { phaser, tables, unborn, heard: now, touched: false, is_due: false, glance }
+    }
+
+    /// The command at that place of its log. One that does not decode came from a primary that could encode it: the same everywhere, and
+    /// nothing happens.
+    pub(crate) fn logged(&self, index: Index) -> Option<Command> {
+        let entry = self.phaser.log().get(index).expect("what was applied in this step is in the log");
+        Command::decode(&entry.body()).ok()
+    }
+
+    /// Whoever asked still has the command that was logged: nobody has to decode it.
+    pub(crate) fn check_asked(&self, index: Index, asked: &Command) {
+        debug_assert_eq!(self.logged(index).as_ref(), Some(asked), "what was asked is what was logged");
     }
 }
 
@@ -80,30 +92,16 @@ impl Tables {
         &mut self.all[at]
     }
 
-    /// `asked`: the command as it came in here, if it did. The entry's body is that, encoded.
-    pub(crate) fn execute<C: Conduct>(&mut self, entry: &Entry, asked: Option<&Command>) -> Option<Reply> {
-        let Payload::Command { slot, body } = &entry.payload else { return None };
-        let decoded;
-        let command = match asked {
-            Some(command) => {
-                debug_assert_eq!(Command::decode(body).as_ref(), Ok(command), "what was asked is what was logged");
-                command
-            }
-            None => {
-                // One that does not decode came from a primary that could encode it: the same everywhere, and nothing happens.
-                decoded = Command::decode(body).ok()?;
-                &decoded
-            }
-        };
-        let table = self.place(*slot);
+    pub(crate) fn execute<C: Conduct>(&mut self, slot: Slot, stamp: Stamp, command: &Command) -> Reply {
+        let table = self.place(slot);
         let before = table.bytes();
-        let reply = table.execute::<C>(Stamp { clock: entry.clock, seed: entry.seed }, command);
+        let reply = table.execute::<C>(stamp, command);
         let after = table.bytes();
         if table.is_empty() {
             *table = Table::new(); // without the memory that it had
         }
         self.bytes = self.bytes + after - before;
-        Some(reply)
+        reply
     }
 
     pub(crate) fn read(&self, slot: Slot, clock: u64, command: &Command) -> Read {
@@ -211,14 +209,12 @@ impl Tables {
 
 #[cfg(test)]
 mod tests {
-    use blueprint::{Honest, Position};
+    use blueprint::Honest;
 
     use super::*;
 
     fn put(tables: &mut Tables, slot: u16, command: &Command) {
-        let payload = Payload::Command { slot: Slot(slot), body: command.encode() };
-        let entry = Entry { at: Position::new(1, 1), clock: 0, seed: 0, payload };
-        assert!(tables.execute::<Honest>(&entry, None).is_some());
+        tables.execute::<Honest>(Slot(slot), Stamp { clock: 0, seed: 0 }, command);
     }
 
     fn slots(tables: &Tables) -> Vec<u16> {

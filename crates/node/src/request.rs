@@ -190,14 +190,16 @@ impl<C: Conduct> Lane<C> {
             && let Some(replica) = self.replicas.get_mut(&bucket)
             && replica.phaser.takes_at_once(slot)
         {
-            let body = self.paper.write(&pending.command);
-            replica.phaser.take_at_once(now, Ticket(self.requests.put(pending)), slot, body);
+            let number = self.requests.put(pending);
+            let command = &self.requests.get(number).expect("just put there").command;
+            let encode = |entry: &mut BytesMut| command.encode_into(entry);
+            replica.phaser.take_at_once(now, Ticket(number), slot, command.most_bytes(), encode);
             if !std::mem::replace(&mut replica.touched, true) {
                 self.touched.insert(bucket);
             }
             return;
         }
-        let body = pending.command.is_write().then(|| self.paper.write(&pending.command));
+        let body = pending.command.is_write().then(|| pending.command.encode());
         let ticket = Ticket(self.requests.put(pending));
         let input = match body {
             Some(body) => phaser::Input::Write { ticket, slot, body },
@@ -265,14 +267,14 @@ impl<C: Conduct> Lane<C> {
     pub(crate) fn on_applied(
         &mut self,
         pending: Pending,
-        reply: Option<Reply>,
+        reply: Reply,
         later: &mut Vec<FollowUp>,
         out: &mut Vec<Output>,
     ) {
         if let Some(read) = pending.then {
             later.push(FollowUp::Route(*read));
         }
-        if let (Some(origin), Some(reply)) = (pending.origin, reply) {
+        if let Some(origin) = pending.origin {
             self.answer(pending.home, origin, Answer::Reply(reply), out);
         }
     }
@@ -343,45 +345,5 @@ impl<C: Conduct> Lane<C> {
             let pending = Pending::reap(self.lane.number, keyspace, key, None);
             self.submit(now, bucket, slot, pending, out);
         }
-    }
-}
-
-/// What bodies of entries are written on. They lie side by side in pieces, so most need no memory of their own. An entry that is
-/// kept keeps all of its piece, and its neighbours may be of busier buckets and long gone: so a piece is small.
-#[derive(Debug, Default)]
-pub(crate) struct Paper {
-    piece: BytesMut,
-}
-
-impl Paper {
-    const PIECE: usize = 1024;
-
-    fn write(&mut self, command: &Command) -> Bytes {
-        let most = command.most_bytes();
-        if most > Self::PIECE / 4 {
-            return command.encode();
-        }
-        if self.piece.capacity() < most {
-            self.piece = BytesMut::with_capacity(Self::PIECE);
-        }
-        command.encode_into(&mut self.piece);
-        self.piece.split().freeze()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bodies_lie_side_by_side_and_large_ones_apart() {
-        let mut paper = Paper::default();
-        let set = |length| Command::set("k".into(), vec![b'v'; length].into(), None);
-        let bodies: Vec<Bytes> = (0..100).map(|_| paper.write(&set(100))).collect();
-        assert!(bodies.iter().all(|body| *body == set(100).encode()));
-        let side_by_side = |pair: &&[Bytes]| pair[0].as_ptr_range().end == pair[1].as_ptr();
-        assert!(bodies.windows(2).filter(side_by_side).count() > 80);
-        assert_eq!(paper.write(&set(Paper::PIECE)), set(Paper::PIECE).encode());
-        assert!(paper.piece.capacity() <= Paper::PIECE);
     }
 }

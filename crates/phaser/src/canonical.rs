@@ -4,7 +4,6 @@ use blueprint::{Conduct, Instant};
 
 use crate::clock::DataClock;
 use crate::durable::Record;
-use crate::log::Entry;
 use crate::message::Message;
 use crate::phaser::{Phaser, Role};
 
@@ -43,7 +42,7 @@ impl Message {
         match &mut self {
             Self::Prepare { sent, entries, .. } => {
                 *sent = shifted(*sent, now);
-                entries.iter_mut().for_each(Entry::strip_stamps);
+                *entries = entries.without_stamps();
             }
             Self::Prepared { sent, .. }
             | Self::Differs { sent, .. }
@@ -70,7 +69,7 @@ fn shifted(instant: Instant, now: Instant) -> Instant {
 
 pub(crate) fn strip_record(record: &mut Record) {
     match record {
-        Record::Append { entries, .. } => entries.iter_mut().for_each(Entry::strip_stamps),
+        Record::Append { entries, .. } => *entries = entries.without_stamps(),
         Record::Found { clock, .. } | Record::StartOver { clock, .. } | Record::Cut { clock, .. } => *clock = 0,
         Record::Adopt(_) | Record::Promise(_) | Record::Commit(_) | Record::Save(_) | Record::Take(_) => {}
     }

@@ -11,11 +11,9 @@ use bytes::Bytes;
 
 use crate::durable::{Image, Record};
 use crate::io::{Outbox, Output, StoreId, WriteId};
-use crate::log::Entry;
+use crate::log::Log;
 use crate::message::Message;
-
-/// Under load that many follow each other in one batch: to make room for them one by one would copy each several times.
-const ROOM_FOR_ENTRIES: usize = 16;
+use crate::run::Run;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Disk {
@@ -64,23 +62,26 @@ impl Disk {
         }
     }
 
-    pub(crate) fn push(&mut self, record: Record) -> WriteId {
+    /// After what is open in the log: records are written in the order in which they came about.
+    pub(crate) fn push(&mut self, log: &mut Log, record: Record) -> WriteId {
+        self.close(log);
         self.batch.push(record);
         self.open
     }
 
-    /// What follows the entry before it becomes part of its record: they are safe together anyway.
-    pub(crate) fn push_entry(&mut self, previous: Position, entry: Entry) {
-        let last = entry.at.index;
+    /// What is open in the log goes to the disk with this batch.
+    pub(crate) fn close(&mut self, log: &mut Log) {
+        if let Some((previous, run)) = log.close() {
+            self.push_run(previous, run);
+        }
+    }
+
+    /// What follows the entries before it becomes part of their record: they are safe together anyway.
+    pub(crate) fn push_run(&mut self, previous: Position, run: Run) {
+        let last = run.last().index;
         match self.batch.last_mut() {
-            Some(Record::Append { entries, .. }) if entries.last().is_some_and(|last| last.at == previous) => {
-                entries.push(entry);
-            }
-            _ => {
-                let mut entries = Vec::with_capacity(ROOM_FOR_ENTRIES);
-                entries.push(entry);
-                self.batch.push(Record::Append { previous, entries });
-            }
+            Some(Record::Append { previous: first, entries }) if entries.end(*first) == previous => entries.push(run),
+            _ => self.batch.push(Record::Append { previous, entries: run.into() }),
         }
         self.makes_safe(last);
     }
@@ -102,12 +103,12 @@ impl Disk {
     }
 
     /// Nothing that was safe before counts: not even the base, until this record is.
-    pub(crate) fn start_over(&mut self, record: Record, base: Index) {
+    pub(crate) fn start_over(&mut self, log: &mut Log, record: Record, base: Index) {
         self.safe = Index(0);
         self.appended.clear();
         self.storing.clear();
         self.saves.clear();
-        self.cut = self.push(record);
+        self.cut = self.push(log, record);
         self.makes_safe(base);
     }
 
@@ -166,16 +167,17 @@ impl Disk {
     }
 
     /// The record that refers to them is written like any other, in its turn; unless nobody wants them any more.
-    pub(crate) fn on_stored(&mut self, id: StoreId, tables: Vec<(Slot, Bytes)>, out: &mut Outbox) {
+    pub(crate) fn on_stored(&mut self, log: &mut Log, id: StoreId, tables: Vec<(Slot, Bytes)>, out: &mut Outbox) {
         let Some(at) = self.storing.iter().position(|(storing, ..)| *storing == id) else {
             return out.push(Output::Release { tables });
         };
         let (_, image, save) = self.storing.remove(at).expect("just found");
         let image = Image { tables, ..image };
-        let id = self.push(match save {
+        let record = match save {
             Save::Checkpoint(_) => Record::Save(image),
             Save::Taken { .. } => Record::Take(image),
-        });
+        };
+        let id = self.push(log, record);
         self.saves.push_back((id, save));
     }
 

@@ -11,7 +11,8 @@ use blueprint::{Incarnation, Index, Member, Position, Slot, SlotMap, SlotSet, Te
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::log::{Entry, Log, Payload};
+use crate::entries::Entries;
+use crate::log::Log;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Record {
@@ -22,7 +23,7 @@ pub enum Record {
     /// R2.
     Promise(Term),
     /// Replaces whatever stood after `previous`.
-    Append { previous: Position, entries: Vec<Entry> },
+    Append { previous: Position, entries: Entries },
     /// A hint: this entry is known to be committed.
     Commit(Position),
     /// A candidate begins anew: no slots, no log before `base`.
@@ -94,7 +95,7 @@ impl Durable {
             Record::Found { .. } => {}
             Record::Adopt(incarnation) => self.me.incarnation = *incarnation,
             Record::Promise(term) => self.promised = self.promised.max(*term),
-            Record::Append { previous, entries } => self.append(*previous, entries.iter().cloned()),
+            Record::Append { previous, entries } => self.append(*previous, entries),
             Record::Commit(at) => {
                 if self.log.holds(*at) {
                     self.commit = self.commit.max(at.index);
@@ -115,30 +116,22 @@ impl Durable {
         }
     }
 
-    /// The same, and takes what it can use out of the record: whoever has written it needs it no more.
-    pub fn absorb_from(&mut self, record: &mut Record) {
-        match record {
-            Record::Append { previous, entries } => self.append(*previous, entries.drain(..)),
-            other => self.absorb(other),
-        }
-    }
-
-    fn append(&mut self, previous: Position, entries: impl Iterator<Item = Entry>) {
+    fn append(&mut self, previous: Position, entries: &Entries) {
         // An append whose predecessor was lost is lost too.
         if !self.log.holds(previous) || previous.index < self.commit {
             return;
         }
         self.log.truncate(previous.index.next());
-        for entry in entries {
+        for reign in entries.reigns() {
+            // No table of an earlier rule stands here, unless what it was made of is lost.
+            let former = self.as_of.where_value(|as_of| *as_of >= reign.at.index);
+            self.as_of.remove(&former);
+            self.tables.retain(|slot, _| !former.contains(*slot));
+        }
+        for run in entries.runs() {
             // Whoever wrote these had promised their term, even if that record was lost.
-            self.promised = self.promised.max(entry.at.term);
-            if entry.payload == Payload::Reign {
-                // No table of an earlier rule stands here, unless what it was made of is lost.
-                let former = self.as_of.where_value(|as_of| *as_of >= entry.at.index);
-                self.as_of.remove(&former);
-                self.tables.retain(|slot, _| !former.contains(*slot));
-            }
-            self.log.push(entry);
+            self.promised = self.promised.max(run.term());
+            self.log.adopt(run.clone());
         }
     }
 

@@ -6,8 +6,10 @@ use blueprint::{Breach, Conduct, Index, Instant, Member, Position, SlotSet, Term
 
 use crate::disk::Save;
 use crate::durable::Image;
+use crate::entries::Entries;
+use crate::entry::EntryRef;
 use crate::io::{Dropped, Outbox, Output, WriteId};
-use crate::log::{Entry, Log, MOST_INDEX, Payload};
+use crate::log::MOST_INDEX;
 use crate::message::{Message, Progress};
 use crate::phaser::{Phaser, Role};
 
@@ -59,25 +61,25 @@ impl<C: Conduct> Phaser<C> {
         now: Instant,
         from: Member,
         previous: Position,
-        entries: Vec<Entry>,
+        entries: Entries,
         commit: Index,
         sent: Instant,
         out: &mut Outbox,
     ) {
-        if !Log::well_formed(previous, &entries, self.promised) {
+        if !entries.follow(previous, self.promised) {
             return self.drop_message(Dropped::Malformed, out);
         }
-        let upto = entries.last().map_or(previous.index, |e| e.at.index);
+        let upto = entries.end(previous).index;
         let Ok(fresh) = self.match_log(previous, entries, out) else {
             return self.answer_differs(now, from, sent, out);
         };
-        if let Some(first) = fresh.first() {
-            let before = first.at.index.prev();
+        if let Some(first) = fresh.first_index() {
+            let before = first.prev();
             if before < self.log.last().index {
                 self.truncate(before);
             }
-            let reign = fresh.iter().find(|e| e.payload == Payload::Reign).map(|e| e.at.index);
-            self.append(fresh, now);
+            let reign = fresh.milestones().find(EntryRef::is_reign).map(|e| e.at.index);
+            self.append(&fresh, now);
             if let Some(reign) = reign {
                 self.forget_former_tables(reign, out);
             }
@@ -100,9 +102,9 @@ impl<C: Conduct> Phaser<C> {
 
     /// What of `entries` is new, once `previous` and everything common has been compared. `Err` where the logs differ at
     /// `previous`, or where matching would undo what is committed.
-    fn match_log(&mut self, previous: Position, mut entries: Vec<Entry>, out: &mut Outbox) -> Result<Vec<Entry>, ()> {
+    fn match_log(&mut self, previous: Position, entries: Entries, out: &mut Outbox) -> Result<Entries, ()> {
         let base = self.log.base();
-        let upto = entries.last().map_or(previous, |e| e.at).index;
+        let upto = entries.end(previous).index;
         // Up to the base everything is committed, and so the same for every rightful primary: unless every member lost the end of its
         // log (R10, level `memory`). A frame that does not reach the base cannot tell, and nothing above it was compared in this term.
         if upto < base.index && self.proven <= base.index {
@@ -114,19 +116,19 @@ impl<C: Conduct> Phaser<C> {
             }) {
                 return Err(());
             }
-            entries.retain(|e| e.at.index > base.index);
         } else if !self.log.holds(previous) {
             return Err(());
         }
-        let same = entries.iter().take_while(|e| self.log.holds(e.at)).count();
-        entries.drain(..same);
-        if let Some(first) = entries.first()
-            && first.at.index <= self.commit
-        {
+        if previous == self.log.last() {
+            return Ok(entries);
+        }
+        let unknown = entries.iter().find(|e| e.at.index > base.index && !self.log.holds(e.at));
+        let Some(first) = unknown.map(|e| e.at.index) else { return Ok(Entries::default()) };
+        if first <= self.commit {
             self.drop_message(Dropped::WouldTruncateCommitted, out);
             return Err(());
         }
-        Ok(entries)
+        Ok(entries.starting_at(first))
     }
 
     /// No table of an earlier rule rightly stands where a new one begins. One does where every member lost the end of its log (R10, level
@@ -143,6 +145,7 @@ impl<C: Conduct> Phaser<C> {
 
     fn truncate(&mut self, last: Index) {
         assert!(last >= self.commit, "what is committed is never truncated (R1)");
+        self.disk.close(&mut self.log);
         self.log.truncate(last.next());
         self.disk.truncate(last);
         self.proven = self.proven.min(last);
@@ -265,11 +268,12 @@ impl<C: Conduct> Phaser<C> {
         if self.applied <= as_of {
             return;
         }
-        for entry in self.log.from(as_of.next(), (self.applied.0 - as_of.0) as usize) {
-            if let Payload::Command { slot, .. } = &entry.payload
-                && slots.contains(*slot)
+        for entry in self.log.from(as_of.next()).take_while(|e| e.at.index <= self.applied) {
+            if let Some((slot, _)) = entry.command()
+                && slots.contains(slot)
             {
-                out.push(Output::Apply { index: entry.at.index, ticket: None });
+                let (index, clock, seed) = (entry.at.index, entry.clock, entry.seed);
+                out.push(Output::Apply { index, slot, clock, seed, ticket: None });
             }
         }
     }

@@ -139,9 +139,13 @@ pub enum Output {
     Release {
         tables: Vec<(Slot, Bytes)>,
     },
-    /// Execute the entry at this index of its log, a command, on its slot's table, and answer `ticket` with the reply.
+    /// Execute the entry at this index of its log, a command, on its slot's table, and answer `ticket` with the reply. Whoever has the
+    /// command already need not look at the entry.
     Apply {
         index: Index,
+        slot: Slot,
+        clock: u64,
+        seed: u64,
         ticket: Option<Ticket>,
     },
     /// Evaluate this read now; the answer may leave until `good_until`, by a clock reading taken after the evaluation.

@@ -4,13 +4,13 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use blueprint::{Breach, Conduct, Government, Index, Instant, Member, NodeId, Position, Slot, SlotSet, Term};
-use bytes::Bytes;
+use bytes::BytesMut;
 
 use crate::config::Config;
 use crate::growth::Growth;
 use crate::handover::HandOver;
 use crate::io::{Dropped, Event, Outbox, Output, Refusal, Served, Ticket};
-use crate::log::{Log, Payload};
+use crate::log::Log;
 use crate::message::{Message, Progress};
 use crate::peer::{Part, Peer};
 use crate::phaser::{Phaser, Request, Role, Waiting};
@@ -201,7 +201,10 @@ impl<C: Conduct> Phaser<C> {
                 out.push(Output::Refuse { ticket: waiting.ticket, why: Refusal::NoReplicas });
             }
             Request::Write(_) if !self.accepts_writes(waiting.slot) => self.wait(waiting, out),
-            Request::Write(body) => self.append_write(now, waiting.ticket, waiting.slot, body),
+            Request::Write(body) => {
+                let write = |entry: &mut BytesMut| entry.extend_from_slice(&body);
+                self.append_write(now, waiting.ticket, waiting.slot, body.len(), write);
+            }
         }
     }
 
@@ -212,15 +215,31 @@ impl<C: Conduct> Phaser<C> {
         leader.government.in_sync() && !self.given && self.owned.contains(slot) && self.accepts_writes(slot)
     }
 
-    pub fn take_at_once(&mut self, now: Instant, ticket: Ticket, slot: Slot, body: Bytes) {
+    /// `encode` writes its body, of at most so many bytes, where the entry will lie, behind what is there.
+    pub fn take_at_once(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        slot: Slot,
+        most: usize,
+        encode: impl FnOnce(&mut BytesMut),
+    ) {
         assert!(self.takes_at_once(slot), "whoever writes like this has asked");
-        self.append_write(now, ticket, slot, body);
+        self.append_write(now, ticket, slot, most, encode);
         self.note_leases(now);
     }
 
-    fn append_write(&mut self, now: Instant, ticket: Ticket, slot: Slot, body: Bytes) {
+    fn append_write(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        slot: Slot,
+        most: usize,
+        encode: impl FnOnce(&mut BytesMut),
+    ) {
         let Role::Leading(Leader { term, .. }) = self.role else { unreachable!("only a primary appends") };
-        let index = self.append_own(now, term, Payload::Command { slot, body });
+        let stamps = self.stamp_own(now, term);
+        let index = self.log.push_command(term, stamps, slot, most, encode);
         let Role::Leading(leader) = &mut self.role else { unreachable!("it was a moment ago") };
         leader.tickets.push_back((index, ticket));
     }
@@ -507,9 +526,9 @@ impl<C: Conduct> Phaser<C> {
         if upto <= self.commit {
             return upto;
         }
-        let tail = self.log.from(self.commit.next(), (upto.0 - self.commit.0) as usize);
-        let split = tail.iter().find(|e| matches!(e.payload, Payload::Split { .. } | Payload::Absorb { .. }));
-        split.map_or(upto, |e| e.at.index.prev())
+        let tail = self.log.milestones().filter(|e| e.at.index > self.commit && e.at.index <= upto);
+        let mut splits = tail.filter(|e| e.split().is_some() || e.absorb().is_some());
+        splits.next().map_or(upto, |e| e.at.index.prev())
     }
 
     pub(crate) fn begin_serving(&mut self, out: &mut Outbox) {
@@ -569,7 +588,7 @@ impl<C: Conduct> Phaser<C> {
                 }
             }
             let previous = log.position(first.prev()).expect("next is above the base and at most one past the end");
-            let entries = log.frame(first, config.frame_entries, config.frame_bytes).to_vec();
+            let entries = log.frame(first, config.frame_entries, config.frame_bytes);
             if !peer.probing {
                 peer.next = Index(first.0 + entries.len() as u64);
             }

@@ -10,9 +10,9 @@
 
 use blueprint::{Breach, BucketId, Conduct, Index, Instant, Position, SlotSet};
 
+use crate::entry::{Entry, EntryRef, Payload};
 use crate::growth::Growth;
 use crate::io::{Bond, Outbox, Output};
-use crate::log::{Entry, Payload};
 use crate::phaser::{Phaser, Role};
 
 /// A bucket that has come to its end: what another one needs to take it over.
@@ -71,15 +71,15 @@ impl<C: Conduct> Phaser<C> {
         }
         leader.freezing = true;
         let term = leader.term;
-        self.append_own(now, term, Payload::Freeze { into });
+        self.append_own(now, term, &Payload::Freeze { into });
     }
 
     pub(crate) fn log_has_freeze(&self) -> bool {
-        self.log.iter().any(|e| matches!(e.payload, Payload::Freeze { .. }))
+        self.log.milestones().any(|e| e.is_freeze())
     }
 
     fn has_absorb_of(&self, bucket: BucketId) -> bool {
-        self.log.iter().rev().any(|e| matches!(e.payload, Payload::Absorb { from, .. } if from == bucket))
+        self.log.milestones().rev().any(|e| e.absorb().is_some_and(|(from, ..)| from == bucket))
     }
 
     pub(crate) fn apply_freeze(&mut self, entry: &Entry, into: BucketId, out: &mut Outbox) {
@@ -150,7 +150,7 @@ impl<C: Conduct> Phaser<C> {
         let term = leader.term;
         let ahead = frozen.clock.cast_signed().wrapping_sub(self.clock.stamp(now).cast_signed());
         let (freeze, slots) = (frozen.at, frozen.slots.clone());
-        self.append_own(now, term, Payload::Absorb { from: other, freeze, slots, ahead });
+        self.append_own(now, term, &Payload::Absorb { from: other, freeze, slots, ahead });
     }
 
     /// Takes the slots over at this position of the log. A member waits until the frozen replica beside it is there to be taken: every
@@ -227,26 +227,27 @@ impl<C: Conduct> Phaser<C> {
 
     /// The Absorbs in this log that are committed.
     pub fn absorbs(&self) -> impl Iterator<Item = (BucketId, Position)> {
-        let committed = self.log.iter().filter(|e| e.at.index <= self.commit);
+        let committed = self.log.milestones().filter(|e| e.at.index <= self.commit);
         committed.filter_map(|e| e.absorb().map(|(from, ..)| (from, e.at)))
     }
 
     /// The Freeze that the Absorb of that bucket in this log names. As long as the two are bound it is not cut off.
     pub fn end_of(&self, bucket: BucketId) -> Option<Position> {
-        let applied = self.joined.iter().filter_map(|joined| self.log.get(joined.at.index).and_then(Entry::absorb));
+        let applied =
+            self.joined.iter().filter_map(|joined| self.log.get(joined.at.index).as_ref().and_then(EntryRef::absorb));
         applied.chain(self.awaited()).find(|(from, ..)| *from == bucket).map(|(_, freeze, _)| freeze)
     }
 
     /// The Absorbs that are still to be applied, committed or not: of which bucket, as of which Freeze, with which slots.
-    pub fn awaited(&self) -> impl Iterator<Item = (BucketId, Position, &SlotSet)> {
-        self.log.iter().rev().take_while(|e| e.at.index > self.applied).filter_map(Entry::absorb)
+    pub fn awaited(&self) -> impl Iterator<Item = (BucketId, Position, SlotSet)> {
+        self.log.milestones().rev().take_while(|e| e.at.index > self.applied).filter_map(|e| e.absorb())
     }
 
     /// The slots that it has, or will have by its log; and those of splits that the blueprint is yet to hear of.
     pub fn claims(&self) -> SlotSet {
         let awaited = self.awaited().map(|(.., slots)| slots);
-        let untold = self.splits.iter().filter(|split| !split.registered).map(|split| &split.slots);
-        awaited.chain(untold).fold(self.owned.clone(), |all, slots| all.union(slots))
+        let untold = self.splits.iter().filter(|split| !split.registered).map(|split| split.slots.clone());
+        awaited.chain(untold).fold(self.owned.clone(), |all, slots| all.union(&slots))
     }
 
     /// Slots of which the tables are newer than the log: it goes on to where they stand, or they are void.
@@ -257,7 +258,7 @@ impl<C: Conduct> Phaser<C> {
     /// An Absorb that waits for its frozen replica.
     pub fn awaits_frozen(&self) -> Option<BucketId> {
         let next = self.log.get(self.applied.next()).filter(|_| self.applied < self.commit)?;
-        if let Payload::Absorb { from, .. } = next.payload { Some(from) } else { None }
+        next.absorb().map(|(from, ..)| from)
     }
 
     /// How many Absorbs were applied in this life.

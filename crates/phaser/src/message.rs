@@ -1,12 +1,10 @@
 //! What replicas of one bucket say to each other. Each message travels with both ends' incarnations (R10).
 
-use alloc::vec::Vec;
-
 use blueprint::{Index, Instant, Member, Position, SlotSet, Term};
 use serde::{Deserialize, Serialize};
 
 use crate::durable::Image;
-use crate::log::Entry;
+use crate::entries::Entries;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Envelope {
@@ -22,7 +20,7 @@ pub enum Message {
     Prepare {
         term: Term,
         previous: Position,
-        entries: Vec<Entry>,
+        entries: Entries,
         commit: Index,
         sent: Instant,
     },

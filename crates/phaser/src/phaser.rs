@@ -15,12 +15,15 @@ use crate::config::Config;
 use crate::dirty::Dirty;
 use crate::disk::{Disk, Save};
 use crate::durable::{Durable, Image, Record};
+use crate::entries::Entries;
+use crate::entry::Payload;
 use crate::io::{Dropped, Event, Input, Outbox, Output, Refusal, Ticket, View, WriteId};
 use crate::leader::Leader;
 use crate::lease::Grants;
-use crate::log::{Entry, Log, Payload};
+use crate::log::Log;
 use crate::merge::{Frozen, Joined};
 use crate::message::{Envelope, Message, Progress};
+use crate::run::Run;
 
 /// How much more of a log is kept while somebody is being brought level.
 const KEPT_FOR_PEERS: u64 = 16;
@@ -166,7 +169,7 @@ impl<C: Conduct> Phaser<C> {
         let durable = Durable::found(&record).expect("that is what a Found record makes");
         let mut phaser = Self::new(config, durable, Grants::after_restart(abstain_until), seed, now);
         phaser.raised = Some(promised);
-        phaser.disk.promise = phaser.disk.push(record);
+        phaser.disk.promise = phaser.disk.push(&mut phaser.log, record);
         phaser
     }
 
@@ -255,7 +258,7 @@ impl<C: Conduct> Phaser<C> {
             Input::Throttle { rates } => self.on_throttle(now, rates, out),
             Input::ImageSent { to, slots, bytes } => self.on_image_sent(now, to, slots, bytes, out),
             Input::Written { upto } => self.on_written(now, upto, out),
-            Input::Stored { id, tables } => self.disk.on_stored(id, tables, out),
+            Input::Stored { id, tables } => self.disk.on_stored(&mut self.log, id, tables, out),
             Input::Wall { micros } => self.clock.observe_wall(micros, now),
             Input::Flush => self.on_flush(now, out),
             Input::Checkpoint => self.try_checkpoint(out),
@@ -332,14 +335,15 @@ impl<C: Conduct> Phaser<C> {
     /// Whether a `Flush` would find anything to do. A primary always has to look at what its peers lack.
     pub fn has_to_flush(&self) -> bool {
         let is_followed = matches!(&self.role, Role::Leading(leader) if !leader.peers.is_empty());
-        is_followed || self.disk.has_batch()
+        is_followed || self.log.has_open() || self.disk.has_batch()
     }
 
     fn on_flush(&mut self, now: Instant, out: &mut Outbox) {
+        self.disk.close(&mut self.log);
         // Not beside tables: that they may be ahead of the hint after a restart (see `label`) is then common enough to be seen in tests.
         if self.disk.has_batch() && !self.disk.has_tables() && self.commit > self.hinted {
             let at = self.log.position(self.commit).expect("commit is in the log");
-            self.disk.push(Record::Commit(at));
+            self.disk.push(&mut self.log, Record::Commit(at));
             self.hinted = self.commit;
         }
         self.disk.seal(out);
@@ -418,8 +422,7 @@ impl<C: Conduct> Phaser<C> {
 
     /// Does this log hold the split that made `child`?
     pub fn holds_split(&self, child: BucketId) -> bool {
-        self.splits.iter().any(|p| p.child == child)
-            || self.log.iter().any(|e| matches!(e.payload, Payload::Split { child: c, .. } if c == child))
+        self.splits.iter().any(|p| p.child == child) || self.log.milestones().any(|e| e.split() == Some(child))
     }
 
     /// Is the split that makes `child` in this log and still to be applied? Another one of the same name is not it.
@@ -519,30 +522,31 @@ impl<C: Conduct> Phaser<C> {
         self.raised = Some(term);
         self.proven = self.log.base().index;
         if !C::breaks(Breach::PromisedNotSynced) {
-            self.disk.promise = self.disk.push(Record::Promise(term));
+            self.disk.promise = self.disk.push(&mut self.log, Record::Promise(term));
         }
     }
 
-    pub(crate) fn append(&mut self, entries: impl IntoIterator<Item = Entry>, now: Instant) {
-        for entry in entries {
-            self.clock.observe(entry.clock, now);
-            if matches!(entry.payload, Payload::Reign) {
-                self.grants.accept_reign(entry.at.term);
-            }
-            self.disk.push_entry(self.log.last(), entry.clone());
-            self.log.push(entry);
+    pub(crate) fn append(&mut self, entries: &Entries, now: Instant) {
+        self.disk.close(&mut self.log);
+        entries.runs().flat_map(Run::clocks).for_each(|clock| self.clock.observe(clock, now));
+        for reign in entries.reigns() {
+            self.grants.accept_reign(reign.at.term);
+        }
+        for run in entries.runs() {
+            let previous = self.log.last();
+            let run = self.log.append(run.clone());
+            self.disk.push_run(previous, run);
         }
     }
 
     /// Executes what is committed, in log order.
     pub(crate) fn apply(&mut self, now: Instant, out: &mut Outbox) {
         while self.applied < self.commit {
-            let entry = self.log.get(self.applied.next()).expect("what is committed is in the log");
-            if let Payload::Command { slot, .. } = entry.payload {
-                self.apply_command(slot, out);
+            if let Some((slot, clock, seed)) = self.log.stamped_command(self.applied.next()) {
+                self.apply_command(slot, clock, seed, out);
                 continue;
             }
-            let entry = entry.clone();
+            let entry = self.log.get(self.applied.next()).expect("what is committed is in the log").to_entry();
             if matches!(entry.payload, Payload::Absorb { .. }) && !self.apply_absorb(&entry, out) {
                 return;
             }
@@ -559,7 +563,7 @@ impl<C: Conduct> Phaser<C> {
         }
     }
 
-    fn apply_command(&mut self, slot: Slot, out: &mut Outbox) {
+    fn apply_command(&mut self, slot: Slot, clock: u64, seed: u64, out: &mut Outbox) {
         self.applied = self.applied.next();
         let (index, ticket) = (self.applied, self.take_ticket(self.applied));
         // An image that is newer than the entry has it already; a slot that is missing will come with it.
@@ -569,7 +573,7 @@ impl<C: Conduct> Phaser<C> {
         };
         if newer && self.owned.contains(slot) {
             self.dirty.insert(slot);
-            out.push(Output::Apply { index, ticket });
+            out.push(Output::Apply { index, slot, clock, seed, ticket });
         }
     }
 
@@ -593,6 +597,7 @@ impl<C: Conduct> Phaser<C> {
         self.splits.clear();
         self.joined.clear();
         self.frozen = None;
+        self.disk.close(&mut self.log);
         self.log = Log::new(base, clock);
         self.commit = base.index;
         self.applied = base.index;
@@ -602,7 +607,7 @@ impl<C: Conduct> Phaser<C> {
         self.disk.truncate(base.index);
         self.owned = owned.clone();
         self.owned_at_base = owned.clone();
-        self.disk.start_over(Record::StartOver { base, clock, owned }, base.index);
+        self.disk.start_over(&mut self.log, Record::StartOver { base, clock, owned }, base.index);
     }
 
     /// Whether a `Checkpoint` would find anything to do. Committed state only, and all of it.
@@ -671,20 +676,20 @@ impl<C: Conduct> Phaser<C> {
         if upto <= self.log.base().index || upto > self.applied {
             return;
         }
-        for entry in self.log.from(self.log.base().index.next(), (upto.0 - self.log.base().index.0) as usize) {
-            match &entry.payload {
-                Payload::Split { slots, .. } => self.owned_at_base = self.owned_at_base.difference(slots),
-                Payload::Absorb { slots, .. } => self.owned_at_base = self.owned_at_base.union(slots),
+        for entry in self.log.milestones().take_while(|e| e.at.index <= upto) {
+            match entry.payload() {
+                Payload::Split { slots, .. } => self.owned_at_base = self.owned_at_base.difference(&slots),
+                Payload::Absorb { slots, .. } => self.owned_at_base = self.owned_at_base.union(&slots),
                 Payload::Reign | Payload::Command { .. } | Payload::Freeze { .. } => {}
             }
         }
         let base = self.log.position(upto).expect("at most what is applied");
-        let clock = self.log.get(upto).expect("above the old base").clock;
+        let clock = self.log.clock_at(upto);
         self.log.cut(base);
         self.proven = self.proven.max(base.index);
         self.splits.retain(|s| s.at.index > base.index || C::breaks(Breach::RegisterAfterMerge));
         self.joined.retain(|j| j.at.index > base.index);
-        self.disk.cut = self.disk.push(Record::Cut { base, clock, owned: self.owned_at_base.clone() });
+        self.disk.cut = self.disk.push(&mut self.log, Record::Cut { base, clock, owned: self.owned_at_base.clone() });
     }
 
     /// Is there something before that in the log of which somebody must still hear? What was applied since a checkpoint was taken is no

@@ -4,9 +4,10 @@
 
 use blueprint::{Breach, Change, Conduct, Government, Instant, Term};
 
+use crate::entries::Entries;
+use crate::entry::Payload;
 use crate::io::{Event, Outbox, Output, Refusal, View};
 use crate::leader::Leader;
-use crate::log::{Entry, Payload};
 use crate::message::Message;
 use crate::phaser::{Phaser, Role, Waiting};
 
@@ -46,7 +47,7 @@ impl<C: Conduct> Phaser<C> {
         let Some(named) = government.named(self.me.node) else { return };
         if named.incarnation > self.me.incarnation {
             self.me = named;
-            self.disk.promise = self.disk.push(crate::durable::Record::Adopt(named.incarnation));
+            self.disk.promise = self.disk.push(&mut self.log, crate::durable::Record::Adopt(named.incarnation));
         }
     }
 
@@ -131,7 +132,7 @@ impl<C: Conduct> Phaser<C> {
         if C::breaks(Breach::ClockRestartsUnderSuccessor) {
             self.clock.restart(now);
         }
-        let reign = self.append_own(now, term, Payload::Reign);
+        let reign = self.append_own(now, term, &Payload::Reign);
         out.event(Event::Reigned { term, at: reign });
         let parting = self.owned.difference(&self.owned_at_end());
         let mut leader = Leader::new(government, reign, parting, now, &self.config);
@@ -143,20 +144,30 @@ impl<C: Conduct> Phaser<C> {
     }
 
     fn carry_last_only(&mut self, now: Instant) {
-        let mut last = self.log.get(self.log.last().index).expect("above commit").clone();
+        self.disk.close(&mut self.log);
+        let mut last = self.log.get(self.log.last().index).expect("above commit").to_entry();
         self.log.truncate(self.commit.next());
         self.disk.truncate(self.commit);
         self.proven = self.proven.min(self.commit);
         last.at.index = self.log.last().index.next();
-        self.append([last], now);
+        self.append(&Entries::from_iter([last]), now);
     }
 
     /// Gives the next index, stamps and journals.
-    pub(crate) fn append_own(&mut self, now: Instant, term: Term, payload: Payload) -> blueprint::Index {
-        let at = blueprint::Position { term, index: self.log.last().index.next() };
-        let entry = Entry { at, clock: self.clock.stamp(now), seed: self.draw(), payload };
-        self.append([entry], now);
-        at.index
+    pub(crate) fn append_own(&mut self, now: Instant, term: Term, payload: &Payload) -> blueprint::Index {
+        let (clock, seed) = self.stamp_own(now, term);
+        if *payload == Payload::Reign {
+            self.grants.accept_reign(term);
+        }
+        self.log.push(term, clock, seed, payload)
+    }
+
+    /// For an entry that this replica is about to append: with the next flush it is written and sent.
+    pub(crate) fn stamp_own(&mut self, now: Instant, term: Term) -> (u64, u64) {
+        if !self.log.is_open_to(term) {
+            self.disk.close(&mut self.log);
+        }
+        (self.clock.stamp(now), self.draw())
     }
 
     /// A successor of the led term was seen and is ours too: go on in it once the promise is durable, without a new Reign (R4).

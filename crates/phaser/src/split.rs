@@ -2,8 +2,8 @@
 
 use blueprint::{Breach, BucketId, Conduct, Instant, Position, SlotSet};
 
+use crate::entry::{Entry, EntryRef, Payload};
 use crate::io::{Fork, Outbox, Output};
-use crate::log::{Entry, Payload};
 use crate::phaser::{Parted, Phaser, Role};
 
 impl<C: Conduct> Phaser<C> {
@@ -13,13 +13,12 @@ impl<C: Conduct> Phaser<C> {
         if !leader.takes_writes() || is_bound || slots.is_empty() || slots == mine || !slots.is_subset(&mine) {
             return;
         }
-        let again = |e: &Entry| matches!(e.payload, Payload::Split { child: c, .. } if c == child);
-        if self.log.iter().any(again) {
+        if self.log.milestones().any(|e| e.split() == Some(child)) {
             return; // ids are used once
         }
         let term = leader.term;
         leader.parting = leader.parting.union(&slots);
-        let index = self.append_own(now, term, Payload::Split { child, slots: slots.clone() });
+        let index = self.append_own(now, term, &Payload::Split { child, slots: slots.clone() });
         if C::breaks(Breach::SplitToldBeforeCommit) {
             out.push(Output::Register { child, slots, at: Position { term, index } });
         }
@@ -28,13 +27,11 @@ impl<C: Conduct> Phaser<C> {
     /// The slots that will be left once everything in the log is applied.
     pub fn owned_at_end(&self) -> SlotSet {
         let mut owned = self.owned.clone();
-        if self.log.last().index > self.applied {
-            for entry in self.log.from(self.applied.next(), usize::MAX >> 1) {
-                match &entry.payload {
-                    Payload::Split { slots, .. } => owned = owned.difference(slots),
-                    Payload::Absorb { slots, .. } => owned = owned.union(slots),
-                    Payload::Reign | Payload::Command { .. } | Payload::Freeze { .. } => {}
-                }
+        for entry in self.log.milestones().filter(|e| e.at.index > self.applied) {
+            match entry.payload() {
+                Payload::Split { slots, .. } => owned = owned.difference(&slots),
+                Payload::Absorb { slots, .. } => owned = owned.union(&slots),
+                Payload::Reign | Payload::Command { .. } | Payload::Freeze { .. } => {}
             }
         }
         owned
@@ -95,13 +92,13 @@ impl<C: Conduct> Phaser<C> {
         if self.log.last().index == self.commit || view.children.is_empty() && view.absorbed.is_empty() {
             return;
         }
-        let registered = |e: &Entry| match e.payload {
+        let registered = |e: &EntryRef<'_>| match e.payload() {
             Payload::Split { child, .. } => view.children.contains(&(child, e.at)),
             Payload::Absorb { from, .. } => view.absorbed.contains(&(from, e.at)),
             Payload::Reign | Payload::Command { .. } | Payload::Freeze { .. } => false,
         };
-        let tail = self.log.from(self.commit.next(), usize::MAX >> 1);
-        let Some(index) = tail.iter().rev().find(|e| registered(e)).map(|e| e.at.index) else { return };
+        let tail = self.log.milestones().rev().take_while(|e| e.at.index > self.commit);
+        let Some(index) = tail.filter(registered).map(|e| e.at.index).next() else { return };
         let term = view.government.term;
         if term > self.promised {
             self.step_down(now, out);
@@ -135,10 +132,7 @@ impl<C: Conduct> Phaser<C> {
 
     /// Splits that are still to be applied.
     pub(crate) fn tail_splits(&self) -> impl Iterator<Item = (BucketId, Position)> {
-        let tail = self.log.iter().rev().take_while(|e| e.at.index > self.applied);
-        tail.filter_map(|e| match e.payload {
-            Payload::Split { child, .. } => Some((child, e.at)),
-            Payload::Reign | Payload::Command { .. } | Payload::Freeze { .. } | Payload::Absorb { .. } => None,
-        })
+        let tail = self.log.milestones().rev().take_while(|e| e.at.index > self.applied);
+        tail.filter_map(|e| Some((e.split()?, e.at)))
     }
 }

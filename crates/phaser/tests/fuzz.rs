@@ -164,7 +164,7 @@ fn progress() -> impl Strategy<Value = Progress> {
 
 fn message() -> impl Strategy<Value = Message> {
     let prepare = (term(), entries(), index(), instant()).prop_map(|(term, (previous, entries), commit, sent)| {
-        Message::Prepare { term, previous, entries, commit, sent }
+        Message::Prepare { term, previous, entries: entries.into_iter().collect(), commit, sent }
     });
     let differs = (term(), position(), position(), progress(), instant())
         .prop_map(|(term, last, known, progress, sent)| Message::Differs { term, last, known, progress, sent });
@@ -481,11 +481,13 @@ impl Driven {
                 let meant = *previous;
                 *previous =
                     log.position(Index(log.base().index.0 + previous.index.0 % length)).expect("it is in the log");
-                for entry in entries {
+                let aimed = entries.iter().map(|entry| entry.to_entry()).map(|mut entry| {
                     entry.at.index = Index(entry.at.index.0.wrapping_sub(meant.index.0).wrapping_add(previous.index.0));
                     entry.at.term =
                         Term(previous.term.0 + entry.at.term.0.saturating_sub(meant.term.0) % 4).min(orders);
-                }
+                    entry
+                });
+                *entries = aimed.collect();
             }
             Message::Beacon { term, .. } | Message::Begin { term, .. } | Message::Fill { term, .. } => *term = orders,
             Message::Prepared { term, .. }

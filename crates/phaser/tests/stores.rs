@@ -51,6 +51,7 @@ impl Candidate {
     }
 
     fn append(&mut self, previous: Position, entries: Vec<Entry>) {
+        let entries = entries.into_iter().collect();
         self.hear(Message::Prepare { term: TERM, previous, entries, commit: Index(5), sent: NOW });
         self.flush();
     }

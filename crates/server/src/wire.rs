@@ -16,7 +16,7 @@ use node::PeerMessage;
 use serde::{Deserialize, Serialize};
 
 /// Raised whenever nodes of the version before would misunderstand us.
-pub const PROTOCOL: u32 = 6;
+pub const PROTOCOL: u32 = 7;
 
 pub(crate) const MAGIC: &[u8; 8] = b"GODWIT1\n";
 
@@ -123,7 +123,7 @@ mod tests {
         let entry = |index, payload| Entry { at: at(index), clock: 5, seed: 6, payload };
         let command = Payload::Command { slot: Slot(3), body: Bytes::from_static(b"SET a b") };
         let split = Payload::Split { child: BucketId(257), slots: slots.clone() };
-        let entries = vec![entry(5, Payload::Reign), entry(6, command), entry(7, split)];
+        let entries = [entry(5, Payload::Reign), entry(6, command), entry(7, split)].into_iter().collect();
         let tables = vec![(Slot(3), Bytes::from_static(b"a table"))];
         let image = Image { as_of: Index(4), covered: slots.clone(), replaced: slots.clone(), tables };
         let (term, sent, commit) = (Term(2), Instant(77), Index(4));

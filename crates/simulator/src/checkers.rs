@@ -8,7 +8,7 @@ use blueprint::{
     Slot, Term,
 };
 use node::Node;
-use phaser::{Entry, Payload};
+use phaser::{EntryRef, Payload};
 use registrar::UpdateNumber;
 use values::Command;
 
@@ -110,8 +110,7 @@ impl Checkers {
             let from = known.1.max(phaser.log().base().index);
             if from < phaser.commit() {
                 known.1 = phaser.commit();
-                let count = (phaser.commit().0 - from.0) as usize;
-                for entry in phaser.log().from(from.next(), count) {
+                for entry in phaser.log().from(from.next()).take_while(|entry| entry.at.index <= phaser.commit()) {
                     if self.lost.get(&bucket).is_some_and(|lost| lost.contains(&entry.at)) {
                         let named = meta.blueprint.government(bucket).is_some_and(|g| g.is_member(phaser.me()));
                         if named {
@@ -119,13 +118,13 @@ impl Checkers {
                         }
                         continue;
                     }
-                    let first = self.compare(time, id, bucket, entry)?;
+                    let first = self.compare(time, id, bucket, &entry)?;
                     if first && let Some((term, _)) = phaser.leads() {
                         // It may have committed in the term before and gone on to the next one since the last look.
                         let before = led.filter(|led| *led < term);
-                        let copies = Self::check_copies(bucket, term, entry, hosts, meta);
+                        let copies = Self::check_copies(bucket, term, &entry, hosts, meta);
                         if copies.is_err()
-                            && before.is_none_or(|b| Self::check_copies(bucket, b, entry, hosts, meta).is_err())
+                            && before.is_none_or(|b| Self::check_copies(bucket, b, &entry, hosts, meta).is_err())
                         {
                             return copies;
                         }
@@ -152,14 +151,14 @@ impl Checkers {
         time: u64,
         id: NodeId,
         bucket: BucketId,
-        entry: &Entry,
+        entry: &EntryRef<'_>,
     ) -> Result<bool, crate::world::Failure> {
         let log = self.logs.entry(bucket).or_default();
         let at = entry.at.index.0 as usize;
         if log.len() <= at {
             log.resize(at + 1, None);
         }
-        let other = match &entry.payload {
+        let other = match &entry.payload() {
             Payload::Split { child: other, .. } | Payload::Absorb { from: other, .. } => Some(*other),
             Payload::Reign | Payload::Command { .. } | Payload::Freeze { .. } => None,
         };
@@ -194,7 +193,7 @@ impl Checkers {
     fn check_copies<C: Conduct>(
         bucket: BucketId,
         term: Term,
-        entry: &Entry,
+        entry: &EntryRef<'_>,
         hosts: &[Host<C>],
         meta: &Meta,
     ) -> Verdict {
@@ -255,8 +254,8 @@ impl Checkers {
         let node = host.id;
         // A child that counts on this node must have been made of it before.
         let log = host.disk.settled.replicas.get(&bucket).map(|durable| &durable.log);
-        for entry in log.into_iter().flat_map(phaser::Log::iter) {
-            let Payload::Split { child, .. } = entry.payload else { continue };
+        for entry in log.into_iter().flat_map(phaser::Log::milestones) {
+            let Payload::Split { child, .. } = entry.payload() else { continue };
             let Some(government) = meta.blueprint.government(child) else { continue };
             let counts = government.members().chain(government.heirs.iter().copied()).find(|m| m.node == node);
             let registered = meta.blueprint.buckets[&child].birth == Birth::Split { parent: bucket, at: entry.at };
@@ -273,11 +272,11 @@ impl Checkers {
         for (other, durable) in &host.disk.settled.replicas {
             let government = meta.blueprint.government(*other);
             let counts = government.is_some_and(|g| g.is_member(durable.me) || g.heirs.contains(&durable.me));
-            let needs = |e: &Entry| match &e.payload {
+            let needs = |e: EntryRef<'_>| match &e.payload() {
                 Payload::Absorb { from, slots, .. } => *from == bucket && !slots.is_subset(&durable.as_of.keys()),
                 _ => false,
             };
-            if counts && durable.log.iter().any(needs) {
+            if counts && durable.log.milestones().any(needs) {
                 let text = format!("{node} erased {bucket}, which {other} has absorbed and not saved there");
                 return fail("nothing_erased_while_needed", text);
             }
@@ -413,8 +412,8 @@ impl Checkers {
                 disk.and_then(|disk| disk.certain(from)).is_some_and(|d| d.log.holds(freeze))
             };
             let mut owned = durable.owned.clone();
-            for entry in durable.log.iter().filter(|e| e.at.index <= at.index) {
-                match &entry.payload {
+            for entry in durable.log.milestones().filter(|e| e.at.index <= at.index) {
+                match &entry.payload() {
                     Payload::Split { slots, .. } => owned = owned.difference(slots),
                     Payload::Absorb { from, freeze, slots, .. } if !beside(*from, *freeze) => {
                         owned = owned.union(slots);
@@ -551,12 +550,12 @@ impl Checkers {
 }
 
 /// Of everything in an entry; ours, so that it is the same everywhere and always.
-fn hash(entry: &Entry) -> u64 {
+fn hash(entry: &EntryRef<'_>) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     let mut mix = |value: u64| hash = (hash ^ value).wrapping_mul(0x0100_0000_01b3).rotate_left(17);
     mix(entry.clock);
     mix(entry.seed);
-    match &entry.payload {
+    match &entry.payload() {
         Payload::Reign => mix(1),
         Payload::Command { slot, body } => {
             mix(u64::from(slot.0) << 8 | 2);

@@ -88,14 +88,14 @@ impl Disk {
     /// Other replicas on this disk that this one still needs: its log absorbs them, and what they bring is not saved with it yet.
     pub fn needed_by(&self, bucket: BucketId) -> Vec<BucketId> {
         let Some(durable) = self.settled.replicas.get(&bucket) else { return Vec::new() };
-        let needed = |entry: &phaser::Entry| match &entry.payload {
+        let needed = |entry: phaser::EntryRef<'_>| match &entry.payload() {
             Payload::Absorb { from, slots, .. } => {
                 let saved = durable.as_of.where_value(|as_of| *as_of >= entry.at.index);
                 (!slots.is_subset(&saved)).then_some(*from)
             }
             Payload::Reign | Payload::Command { .. } | Payload::Split { .. } | Payload::Freeze { .. } => None,
         };
-        durable.log.iter().filter_map(needed).collect()
+        durable.log.milestones().filter_map(needed).collect()
     }
 
     /// One of those was damaged: with it this one has lost something, and will say so (R10; seed 446).
@@ -174,9 +174,7 @@ fn bucket_of(record: &NodeRecord) -> Option<BucketId> {
 /// Level memory answers for these before they are on disk; for all else it waits.
 pub fn is_lazy(record: &NodeRecord) -> bool {
     match record {
-        NodeRecord::Bucket { record: Record::Append { entries, .. }, .. } => {
-            !entries.iter().any(|entry| entry.payload.is_counted_on())
-        }
+        NodeRecord::Bucket { record: Record::Append { entries, .. }, .. } => !entries.are_counted_on(),
         NodeRecord::Bucket { record: Record::Commit(_), .. } => true,
         NodeRecord::Bucket { .. } | NodeRecord::Epoch { .. } | NodeRecord::Erase { .. } => false,
     }

@@ -207,7 +207,7 @@ fn a_copy_that_has_not_come_to_its_end_is_no_match_for_one_that_absorbed_it() {
     let mut left = NodeDurable::default();
     let is_lost = |record: &NodeRecord| match record {
         NodeRecord::Bucket { bucket, record: Record::Append { entries, .. } } if *bucket == halves.child => {
-            entries.iter().any(|entry| matches!(entry.payload, Payload::Freeze { .. }))
+            entries.iter().any(|entry| matches!(entry.payload(), Payload::Freeze { .. }))
         }
         _ => false,
     };

@@ -36,7 +36,7 @@ fn a_child_of_a_split_that_was_lost_is_made_anew() {
     let mut left = NodeDurable::default();
     let is_lost = |record: &NodeRecord| match record {
         NodeRecord::Bucket { bucket, record: Record::Append { entries, .. } } if *bucket == parent => {
-            entries.iter().any(|entry| matches!(entry.payload, Payload::Split { .. }))
+            entries.iter().any(|entry| matches!(entry.payload(), Payload::Split { .. }))
         }
         _ => false,
     };

@@ -333,7 +333,7 @@ impl World {
             }
             Output::Apply { index, .. } => {
                 let applied = replica.phaser.as_ref().and_then(|phaser| phaser.log().get(index));
-                if let Some(phaser::Payload::Command { slot, body }) = applied.map(|entry| entry.payload.clone()) {
+                if let Some(phaser::Payload::Command { slot, body }) = applied.map(|entry| entry.payload()) {
                     replica.tables.entry(slot).or_default().push(String::from_utf8_lossy(&body).into_owned());
                 }
             }

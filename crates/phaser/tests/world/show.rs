@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use blueprint::{Change, Fate, Government, Instant, Member};
-use phaser::{Entry, Envelope, Event, Image, Message, Output, Payload, Progress, Record};
+use phaser::{Entries, EntryRef, Envelope, Event, Image, Message, Output, Payload, Progress, Record};
 
 use super::{ORIGIN, Suffix};
 
@@ -71,8 +71,8 @@ pub(super) fn change(change: &Change) -> String {
     }
 }
 
-fn entry(entry: &Entry, clocks: bool) -> String {
-    let what = match &entry.payload {
+fn entry(entry: &EntryRef<'_>, clocks: bool) -> String {
+    let what = match &entry.payload() {
         Payload::Reign => "Reign".to_owned(),
         Payload::Command { slot, body } if slot.0 == 0 => String::from_utf8_lossy(body).into_owned(),
         Payload::Command { slot, body } => format!("{}@{slot}", String::from_utf8_lossy(body)),
@@ -88,8 +88,8 @@ fn seconds(micros: u64) -> String {
     format!("{}.{:03}s", micros / 1_000_000, micros / 1000 % 1000)
 }
 
-fn entries(all: &[Entry], clocks: bool) -> String {
-    let shown: Vec<String> = all.iter().map(|e| entry(e, clocks)).collect();
+fn entries(all: &Entries, clocks: bool) -> String {
+    let shown: Vec<String> = all.iter().map(|e| entry(&e, clocks)).collect();
     format!("[{}]", shown.join(", "))
 }
 
@@ -160,7 +160,7 @@ pub(super) fn output(
     clocks: bool,
     requests: &[String],
 ) -> (Kind, Option<String>) {
-    let applied = |index: &blueprint::Index| entry(log.get(*index).expect("it is in the log"), clocks);
+    let applied = |index: &blueprint::Index| entry(&log.get(*index).expect("it is in the log"), clocks);
     let request = |ticket: &phaser::Ticket| &requests[ticket.0 as usize];
     let bucket = name.split_once('.').map_or(super::FIRST_BUCKET.0, |(_, b)| b[1..].parse().expect("a bucket's name"));
     match output {
@@ -174,8 +174,8 @@ pub(super) fn output(
             Kind::Talk,
             Some(format!("{name} stores slots {} as of {}, changed {}", image.covered, image.as_of, image.replaced)),
         ),
-        Output::Apply { index, ticket: None } => (Kind::Talk, Some(format!("{name} applies {}", applied(index)))),
-        Output::Apply { index, ticket: Some(_) } => {
+        Output::Apply { index, ticket: None, .. } => (Kind::Talk, Some(format!("{name} applies {}", applied(index)))),
+        Output::Apply { index, ticket: Some(_), .. } => {
             (Kind::News, Some(format!("{name} applies {} and answers", applied(index))))
         }
         Output::Serve { ticket, clock, good_until } => {

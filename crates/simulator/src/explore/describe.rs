@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::hash::Hash;
 
 use blueprint::{Bond, Bucket, Change, Conduct, Fate};
-use phaser::{Entry, Message, Payload};
+use phaser::{Entries, EntryRef, Message, Payload};
 
 use super::action::Action;
 use super::explorer::Explorer;
@@ -176,8 +176,8 @@ fn message(letter: &Letter) -> String {
     }
 }
 
-fn entries_text(entries: &[Entry]) -> String {
-    let text = |entry: &Entry| match &entry.payload {
+fn entries_text(entries: &Entries) -> String {
+    let text = |entry: EntryRef<'_>| match &entry.payload() {
         Payload::Reign => format!("{} Reign", entry.at),
         Payload::Command { body, .. } => format!("{} write {}", entry.at, body[0]),
         Payload::Split { .. } => format!("{} Split", entry.at),

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use blueprint::Position;
-use phaser::{Entry, Payload};
+use phaser::{EntryRef, Payload};
 
 use super::meta::BUCKETS;
 use super::replica::{SLOTS, Tables, bits};
@@ -277,8 +277,8 @@ impl Facts {
 }
 
 impl Committed {
-    pub(super) fn of(entry: &Entry) -> Self {
-        let act = match &entry.payload {
+    pub(super) fn of(entry: EntryRef<'_>) -> Self {
+        let act = match &entry.payload() {
             Payload::Reign => Act::Reign,
             Payload::Command { slot, body } => Act::Write { slot: slot.0 as u8, write: body[0] },
             Payload::Split { .. } => Act::Split,

@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use blueprint::{BucketId, Change, Conduct, Index, Instant, Position, Slot, SlotSet, Term};
 use bytes::Bytes;
-use phaser::{
-    Config, Durable, Envelope, Event, Fork, Founding, Frozen, Image, Input, Message, Outbox, Output, Payload, Phaser,
-};
+use phaser::{Config, Durable, Envelope, Event, Fork, Founding, Frozen, Image, Input, Message, Outbox, Output, Phaser};
 use phaser::{Record, Ticket, WriteId};
 
 use super::facts::Committed;
@@ -303,9 +301,9 @@ impl<C: Conduct + Hash> Hands<C> {
                 later.push(Input::Flush);
             }
             Output::Release { .. } => {}
-            Output::Apply { index, ticket } => {
+            Output::Apply { index, ticket, .. } => {
                 let entry = replica.phaser.log().get(index).expect("what was applied in this step is in the log");
-                if let Payload::Command { slot, body } = &entry.payload {
+                if let Some((slot, body)) = entry.command() {
                     replica.tables[usize::from(slot.0)].push(body[0]);
                     played.deeds.extend(ticket.map(|_| Deed::Acknowledged { write: body[0] }));
                 }

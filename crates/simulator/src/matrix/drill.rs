@@ -382,7 +382,7 @@ fn makes_true(command: &Proposal, step: &Step) -> bool {
 /// Is this where the log of a bucket says what the step is about?
 fn is_logged(record: &NodeRecord, step: &Step) -> bool {
     let NodeRecord::Bucket { bucket, record: Record::Append { entries, .. } } = record else { return false };
-    entries.iter().any(|entry| match (&entry.payload, step) {
+    entries.iter().any(|entry| match (&entry.payload(), step) {
         (Payload::Split { child, .. }, Step::Split { child: wanted, .. }) => child == wanted,
         (Payload::Freeze { .. }, Step::Merge { bucket: fades, .. }) => bucket == fades,
         _ => false,
