@@ -88,8 +88,8 @@ pub struct Lane<C> {
     /// Tables that are being stored, of replicas that are here.
     storing: BTreeMap<(BucketId, StoreId), phaser::StoreId>,
     next_store: StoreId,
-    /// Those of them that are checkpoints.
-    checkpoints: BTreeSet<(BucketId, StoreId)>,
+    /// Those of them that are checkpoints, and how large they are.
+    checkpoints: BTreeMap<(BucketId, StoreId), u64>,
     /// Whose checkpoint is due, in that order.
     due: VecDeque<BucketId>,
     /// Of all tables that were ever given away to be stored.
@@ -181,7 +181,7 @@ impl<C: Conduct> Lane<C> {
             writing: VecDeque::new(),
             storing: BTreeMap::new(),
             next_store: StoreId(0),
-            checkpoints: BTreeSet::new(),
+            checkpoints: BTreeMap::new(),
             due: VecDeque::new(),
             stored_bytes: 0,
             wall: None,
@@ -541,10 +541,11 @@ impl<C: Conduct> Lane<C> {
     /// now, then, and more with the next flush. (Sixty-four at once were a third of a second in which nobody was served.) Several under way
     /// together: what is stored together is referred to by records that are synced together, and writes wait for those.
     fn checkpoint(&mut self, now: Instant, out: &mut Vec<Output>) {
-        let until = self.stored_bytes + CHECKPOINT_BYTES;
+        let until = self.stored_bytes + ENCODED_AT_ONCE;
         while let Some(bucket) = self.due.front().copied() {
             let is_overdue = self.replicas.get(&bucket).is_some_and(|replica| replica.phaser.is_checkpoint_overdue());
-            let is_enough = self.stored_bytes >= until || self.checkpoints.len() >= CHECKPOINTS_AT_ONCE;
+            let under_way: u64 = self.checkpoints.values().sum();
+            let is_enough = self.stored_bytes >= until || under_way >= STORED_AT_ONCE;
             if is_enough && !is_overdue {
                 return;
             }
@@ -552,10 +553,10 @@ impl<C: Conduct> Lane<C> {
             if let Some(replica) = self.replicas.get_mut(&bucket) {
                 replica.is_due = false;
             }
-            let before = self.next_store;
+            let before = (self.next_store, self.stored_bytes);
             self.drive(now, bucket, phaser::Input::Checkpoint, out);
-            if self.next_store != before {
-                self.checkpoints.insert((bucket, self.next_store));
+            if self.next_store != before.0 {
+                self.checkpoints.insert((bucket, self.next_store), self.stored_bytes - before.1);
             }
         }
     }
@@ -615,7 +616,7 @@ impl<C: Conduct> Lane<C> {
     pub(crate) fn forget_writes(&mut self, bucket: BucketId) {
         self.writing.retain(|(_, b, _)| *b != bucket);
         self.storing.retain(|(b, _), _| *b != bucket);
-        self.checkpoints.retain(|(b, _)| *b != bucket);
+        self.checkpoints.retain(|(b, _), _| *b != bucket);
         self.forking.retain(|child, parent| *child != bucket && *parent != bucket);
     }
 
@@ -654,10 +655,10 @@ impl<C: Conduct> Lane<C> {
     }
 }
 
-/// Checkpoints that are being stored: their records are synced together.
-const CHECKPOINTS_AT_ONCE: usize = 16;
-/// Bytes of tables that are encoded with one flush, about: a millisecond or two.
-const CHECKPOINT_BYTES: u64 = 1 << 20;
+/// Bytes of checkpoints that are encoded with one flush, about: a millisecond or two.
+const ENCODED_AT_ONCE: u64 = 1 << 20;
+/// Bytes of them that are being stored: memory, and work for the disk that others wait for.
+const STORED_AT_ONCE: u64 = 8 << 20;
 
 /// Questions to the meta group that may be open at once: a few per bucket that changes.
 const MOST_ASKED: usize = 4096;

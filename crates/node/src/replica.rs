@@ -133,9 +133,18 @@ impl Tables {
         placed.filter(|(_, table)| !table.is_empty())
     }
 
+    /// All in one piece of memory, which is given back as one.
     pub(crate) fn encode(&self, slots: &SlotSet) -> Vec<(Slot, Bytes)> {
-        let wanted = self.iter().filter(|(slot, _)| slots.contains(*slot));
-        wanted.map(|(slot, table)| (slot, table.encode())).collect()
+        let wanted = || self.iter().filter(|(slot, _)| slots.contains(*slot));
+        let mut all = Vec::with_capacity(wanted().map(|(_, table)| table.room()).sum());
+        let mut places = Vec::new();
+        for (slot, table) in wanted() {
+            let from = all.len();
+            all = table.encode_after(all);
+            places.push((slot, from..all.len()));
+        }
+        let all = Bytes::from(all);
+        places.into_iter().map(|(slot, place)| (slot, all.slice(place))).collect()
     }
 
     /// The first of `wanted`, up to about `bytes` and at least one that is not empty, as an image.

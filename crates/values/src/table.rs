@@ -152,13 +152,24 @@ impl Table {
 
     #[must_use]
     pub fn encode(&self) -> Bytes {
+        self.encode_after(Vec::with_capacity(self.room())).into()
+    }
+
+    /// The same behind what is there.
+    #[must_use]
+    pub fn encode_after(&self, bytes: Vec<u8>) -> Vec<u8> {
         let both = (&self.keys, self.sessions());
-        let bytes = Vec::with_capacity(self.keys.room() + self.sessions().bytes() as usize + ENCODED_BESIDES);
         let encoded = match self.ahead {
             0 => postcard::to_extend(&both, bytes),
             ahead => postcard::to_extend(&(both, ahead), bytes),
         };
-        encoded.expect("every table has an encoding").into()
+        encoded.expect("every table has an encoding")
+    }
+
+    /// What its encoding takes, and a little more.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.keys.room() + self.sessions().bytes() as usize + ENCODED_BESIDES
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Table, Malformed> {

@@ -27,6 +27,8 @@ const QUICK_KEYS: u32 = 60_000;
 const VALUE: usize = 1024;
 const CLIENTS: usize = 50;
 const CALM: Duration = Duration::from_secs(2);
+/// After loading: what is left to be written to disk by then is not part of the move.
+const LOADED: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(180);
 const ANSWER: Duration = Duration::from_secs(5);
 const CELL: &str = "8192 slots to another node, values of 1 KB";
@@ -89,6 +91,7 @@ fn start(stage: &Stage<'_>, peer: Peer, place: &Place) -> Result<Servers, Error>
 fn measure(servers: Servers, keys: u32) -> Result<Reading, Error> {
     let contender = Contender { servers, mix: Mix::Set, is_cluster: true };
     contender.fill(keys, VALUE)?;
+    sleep(LOADED);
     let servers = &contender.servers;
     let [from, to] = servers.nodes[..] else { return Err(Error::Server("there are not two nodes".into())) };
     let before = count(to);
