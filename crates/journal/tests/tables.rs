@@ -113,13 +113,8 @@ fn what_nobody_refers_to_does_not_keep_a_file() {
         records.push(save(1, 7, &[(1, 300)]));
         give(&journal, id, Durability::Disk, &records[records.len() - 1..]);
     }
-    let size: usize = staged
-        .disk
-        .files()
-        .iter()
-        .filter(|(name, _)| name.starts_with("bucket-1-"))
-        .map(|(_, size)| *size as usize)
-        .sum();
+    let size: usize =
+        staged.disk.files().iter().filter(|(name, _)| name.starts_with("bucket-1-")).map(|(_, size)| *size).sum();
     assert!(size < 5 * 300, "{:?}", staged.disk.files());
     drop(journal);
     assert_eq!(recover(&staged.disk, options()).node, absorbed(&records));
