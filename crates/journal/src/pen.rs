@@ -121,6 +121,14 @@ impl Pen {
         })
     }
 
+    /// The same of records.
+    pub(crate) fn is_uneasy_about(&self, records: &[NodeRecord]) -> bool {
+        records.iter().all(|record| match record {
+            NodeRecord::Bucket { bucket, .. } => self.ledger.uneasy.contains(bucket),
+            NodeRecord::Epoch { .. } | NodeRecord::Erase { .. } => false,
+        })
+    }
+
     /// Is there room for all of this, without a file having to be made?
     pub(crate) fn has_room_for(&self, encoded: &Encoded) -> bool {
         let bytes: usize = encoded.items.iter().map(|item| frame::frame_bytes(item.end - item.start)).sum();
@@ -293,7 +301,7 @@ impl Pen {
         Some(Newest { journal: self.journal, ordinal: segment.ordinal, synced: self.synced })
     }
 
-    /// A number for a file of tables. A bucket gets another file only after a record about it was written, so it is not given again.
+    /// A number for a file of tables. It is another one only after something was written: see [`crate::tables::TableFiles::is_wasteful`].
     pub(crate) fn generation(&self) -> u64 {
         self.next_sequence
     }

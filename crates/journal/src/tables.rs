@@ -122,7 +122,9 @@ impl TableFiles {
 
     /// From now on that one is written to.
     fn begin(&mut self, bucket: BucketId, file: TableFile) {
+        let generation = file.generation;
         if let Some(before) = self.files.insert(bucket, file) {
+            assert!(before.generation < generation, "each file has a name of its own");
             self.former.entry(bucket).or_default().insert(before.generation, before.size);
         }
     }
@@ -237,9 +239,11 @@ impl TableFiles {
         Ok(())
     }
 
-    /// Are its files mostly of no use, or too many, and is that worth the work?
-    pub(crate) fn is_wasteful(&self, bucket: BucketId, durable: &Durable) -> bool {
-        let Some(file) = self.files.get(&bucket) else { return false };
+    /// Are its files mostly of no use, or too many, and is that worth the work? Not if the `next` would have the name of the present one: that
+    /// was begun a moment ago, and nothing was written since. (To copy into it what is left of it, and then to remove it as an old one,
+    /// would be the end of it.)
+    pub(crate) fn is_wasteful(&self, bucket: BucketId, durable: &Durable, next: u64) -> bool {
+        let Some(file) = self.files.get(&bucket).filter(|file| file.generation < next) else { return false };
         let former = self.former.get(&bucket);
         let size = file.size + former.map_or(0, |former| former.values().sum());
         let used: u64 = used(durable).values().sum();
@@ -249,6 +253,7 @@ impl TableFiles {
 
     /// Copies everything that is referred to into a file of that generation, which is synced when this returns.
     pub(crate) fn rewrite(&mut self, bucket: BucketId, durable: &Durable, generation: u64) -> io::Result<Rewritten> {
+        assert!(self.files.get(&bucket).is_none_or(|file| file.generation < generation), "see `is_wasteful`");
         let broken = |(slot, name): (Slot, String)| io::Error::other(format!("the table of slot {} in {name}", slot.0));
         let (tables, _) = load_all(&*self.disk, bucket, &durable.tables).map_err(broken)?;
         let mut tables: Vec<(Slot, Bytes)> = tables.into_iter().collect();
@@ -329,4 +334,51 @@ fn load_from(file: &dyn DiskFile, place: TableRef) -> Result<Bytes, String> {
         return Err("the checksum of the table is wrong".to_owned());
     }
     Ok(bytes.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use blueprint::{Index, Member, Position, SlotSet, Term};
+    use phaser::{Image, Record};
+
+    use super::*;
+    use crate::disk::Directory;
+
+    const BUCKET: BucketId = BucketId(1);
+
+    /// A replica with one table.
+    fn referring_to(table: Bytes) -> Durable {
+        let slots = SlotSet::range(Slot(0), Slot(0));
+        let tables = vec![(Slot(0), table)];
+        let image = Image { as_of: Index(0), covered: slots.clone(), replaced: slots.clone(), tables };
+        let (me, base) = (Member::new(1, 1), Position::default());
+        let found = Record::Found { me, promised: Term(1), base, clock: 0, owned: slots, image };
+        Durable::found(&found).expect("it makes one")
+    }
+
+    /// A file was begun, nothing was written to the journal since, and it is mostly waste already: what is left of it would be copied to
+    /// a file of the same name, which is then removed as an old one.
+    #[test]
+    fn a_file_is_not_copied_to_one_of_its_own_name() {
+        let directory = tempfile::tempdir().expect("a place for it");
+        let disk = Arc::new(Directory::create(&directory.path().join("journal")).expect("it can be made"));
+        let mut files = TableFiles::new(disk.clone(), 100);
+        let mut store = || {
+            let mut tables = [(Slot(0), Bytes::from(vec![7; 300]))];
+            files.store(BUCKET, &mut tables, 5).expect("there is room");
+            let [(_, place)] = tables;
+            place
+        };
+        let last = [store(), store(), store(), store()].into_iter().next_back().expect("four");
+        let durable = referring_to(last);
+        assert_eq!(files.weigh(BUCKET, &durable), Vec::<String>::new());
+        assert!(!files.is_wasteful(BUCKET, &durable, 5), "it would get the same name");
+        assert!(files.is_wasteful(BUCKET, &durable, 6));
+        let Rewritten { tables, old } = files.rewrite(BUCKET, &durable, 6).expect("there is room");
+        assert_eq!(old, [file_name(BUCKET, 5)]);
+        let durable = referring_to(tables[0].1.clone());
+        files.remove_file(&old[0]).expect("it is there");
+        let (tables, _) = load_all(&*disk, BUCKET, &durable.tables).expect("it is in the new one");
+        assert_eq!(tables[&Slot(0)], vec![7; 300]);
+    }
 }

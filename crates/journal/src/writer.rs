@@ -475,9 +475,13 @@ impl Writer {
             // What is promised is in the files that are there, and nobody knows yet under which name it will be asked for.
             let is_promised = tables.is_promised(bucket);
             let is_lost = pen.ledger.node.lost.contains_key(&bucket);
-            let wasteful = durable.filter(|durable| !is_promised && tables.is_wasteful(bucket, durable)).cloned();
+            let next = pen.generation();
+            let wasteful = durable.filter(|durable| !is_promised && tables.is_wasteful(bucket, durable, next)).cloned();
             let is_gone = durable.is_none() && !is_lost && !is_promised;
             drop(pen);
+            if !done.is_empty() && batches.is_empty() {
+                self.sync()?; // what does not refer to them any more may have been written by a lane
+            }
             for name in done {
                 tables.remove_file(&name).map_err(failed("removing a checkpoint that is not needed"))?;
             }
