@@ -91,5 +91,5 @@ fn append(last: &mut u64, count: u64) -> NodeRecord {
     };
     let entries = (*last + 1..=*last + count).map(entry).collect();
     *last += count;
-    of(Record::Append { previous, entries })
+    of(Record::Append { previous, entries, commit: None })
 }

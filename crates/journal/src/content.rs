@@ -96,7 +96,7 @@ impl Content {
             Kind::Record => {
                 let record: Record = all_of(payload)?;
                 let sound = match &record {
-                    Record::Append { previous, entries } => entries.follow(*previous, Term(u64::MAX)),
+                    Record::Append { previous, entries, .. } => entries.follow(*previous, Term(u64::MAX)),
                     _ => true,
                 };
                 sound.then_some(Self::Record(NodeRecord::Bucket { bucket, record }))
@@ -310,7 +310,8 @@ mod tests {
         let command = Payload::Command { slot: Slot(3), body: Bytes::from_static(b"SET a b") };
         let split = Payload::Split { child: BucketId(257), slots: SlotSet::range(Slot(1), Slot(2)) };
         let entries = [entry(5, Payload::Reign), entry(6, command), entry(7, split)].into_iter().collect();
-        Record::Append { previous: Position { term: Term(1), index: Index(4) }, entries }
+        let previous = Position { term: Term(1), index: Index(4) };
+        Record::Append { previous, entries, commit: Some(previous) }
     }
 
     /// One payload of every kind, as this program writes them.

@@ -11,7 +11,7 @@ use crc32c::{crc32c, crc32c_append};
 
 use crate::disk::{Disk, DiskFile};
 
-pub(crate) const FORMAT: u16 = 3;
+pub(crate) const FORMAT: u16 = 4;
 
 const SECTOR: usize = 512;
 /// The second copy of a segment's header. In another block than the first: a disk loses whole blocks.

@@ -80,10 +80,20 @@ impl Disk {
     pub(crate) fn push_run(&mut self, previous: Position, run: Run) {
         let last = run.last().index;
         match self.batch.last_mut() {
-            Some(Record::Append { previous: first, entries }) if entries.end(*first) == previous => entries.push(run),
-            _ => self.batch.push(Record::Append { previous, entries: run.into() }),
+            Some(Record::Append { previous: first, entries, commit: None }) if entries.end(*first) == previous => {
+                entries.push(run);
+            }
+            _ => self.batch.push(Record::Append { previous, entries: run.into(), commit: None }),
         }
         self.makes_safe(last);
+    }
+
+    /// That entry is known to be committed. What is open in the log was closed.
+    pub(crate) fn push_hint(&mut self, at: Position) {
+        match self.batch.last_mut() {
+            Some(Record::Append { commit, .. }) => *commit = Some(at),
+            _ => self.batch.push(Record::Commit(at)),
+        }
     }
 
     /// When the open batch is safe, so is the log up to `last`.

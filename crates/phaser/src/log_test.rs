@@ -341,7 +341,7 @@ fn a_record_shows_what_is_new() {
     twins.act(Act::Push { later: 0, payload: set(10) });
     let (previous, run) = twins.log.close().expect("there is one");
     assert_eq!((previous, run.len(), twins.log.runs()), (Position::new(2, 55), 1, 1));
-    let record = Record::Append { previous, entries: Entries::from_iter([run]) };
+    let record = Record::Append { previous, entries: Entries::from_iter([run]), commit: None };
     let bytes = postcard::to_allocvec(&record).expect("a record has an encoding");
     assert!(bytes.len() < 50, "{} bytes", bytes.len());
     let again: Record = postcard::from_bytes(&bytes).expect("it was just encoded");

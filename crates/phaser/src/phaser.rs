@@ -343,7 +343,7 @@ impl<C: Conduct> Phaser<C> {
         // Not beside tables: that they may be ahead of the hint after a restart (see `label`) is then common enough to be seen in tests.
         if self.disk.has_batch() && !self.disk.has_tables() && self.commit > self.hinted {
             let at = self.log.position(self.commit).expect("commit is in the log");
-            self.disk.push(&mut self.log, Record::Commit(at));
+            self.disk.push_hint(at);
             self.hinted = self.commit;
         }
         self.disk.seal(out);

@@ -20,7 +20,7 @@ pub fn found(number: u64) -> NodeRecord {
 pub fn append(number: u64, term: u64, after: u64, sizes: &[usize]) -> NodeRecord {
     let previous = Position::new(if after == 0 { 1 } else { term }, after);
     let entries = sizes.iter().zip(after + 1..).map(|(size, index)| entry(term, index, *size)).collect();
-    bucket(number, Record::Append { previous, entries })
+    bucket(number, Record::Append { previous, entries, commit: None })
 }
 
 pub fn entry(term: u64, index: u64, size: usize) -> Entry {
@@ -105,7 +105,8 @@ impl Author {
                 let term = durable.promised.0 + u64::from(back > 0);
                 let entries = entries.iter().zip(index + 1..);
                 let entries = entries.map(|(size, index)| entry(term, index, usize::from(*size))).collect();
-                Record::Append { previous, entries }
+                let commit = (index % 3 == 0).then_some(previous);
+                Record::Append { previous, entries, commit }
             }
             Wish::Commit => Record::Commit(last),
             Wish::Promise => Record::Promise(Term(durable.promised.0 + 1)),

@@ -143,7 +143,10 @@ pub(super) fn record(record: &Record, clocks: bool) -> String {
         }
         Record::Adopt(incarnation) => format!("adopt {incarnation}"),
         Record::Promise(term) => format!("promise {term}"),
-        Record::Append { previous, entries: all } => format!("after {previous} {}", entries(all, clocks)),
+        Record::Append { previous, entries: all, commit } => {
+            let hint = commit.map_or(String::new(), |at| format!(", commit {at}"));
+            format!("after {previous} {}{hint}", entries(all, clocks))
+        }
         Record::Commit(at) => format!("commit {at}"),
         Record::StartOver { base, owned, .. } => format!("start over after {base} slots {owned}"),
         Record::Save(i) => format!("save {}", image(i)),

@@ -192,7 +192,10 @@ fn record(record: &phaser::Record) -> String {
         phaser::Record::Found { .. } => "its founding".into(),
         phaser::Record::Adopt(incarnation) => format!("incarnation {incarnation}"),
         phaser::Record::Promise(term) => format!("promise of {term}"),
-        phaser::Record::Append { entries, .. } => entries_text(entries),
+        phaser::Record::Append { entries, commit, .. } => {
+            let hint = commit.map_or(String::new(), |at| format!(", commit {at}"));
+            entries_text(entries) + &hint
+        }
         phaser::Record::Commit(at) => format!("commit {at}"),
         phaser::Record::StartOver { base, .. } => format!("starting over at {base}"),
         phaser::Record::Save(image) | phaser::Record::Take(image) => format!("tables as of {}", image.as_of),
