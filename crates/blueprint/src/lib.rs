@@ -7,6 +7,7 @@ extern crate std;
 
 mod auto;
 mod blueprint;
+mod bucket_map;
 mod command;
 mod conduct;
 mod delta;
@@ -32,6 +33,7 @@ mod tests;
 
 pub use auto::{AUTOMATIC, AutoRebalance, Unrest};
 pub use blueprint::{Birth, Blueprint, Bucket, Durability, Keyspace, Kind, Node, NodeState, Rule};
+pub use bucket_map::BucketMap;
 pub use command::{Applied, Command};
 pub use conduct::{Breach, Conduct, Honest};
 pub use delta::{Delta, Misfit};

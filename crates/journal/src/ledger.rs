@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use blueprint::{BucketId, Incarnation, LaneId};
+use blueprint::{BucketId, BucketMap, Incarnation, LaneId};
 use node::{Lost, NodeDurable, NodeRecord};
 use phaser::{Durable, Record};
 
@@ -16,9 +16,9 @@ pub(crate) struct Ledger {
     /// Tables are references ([`crate::content::TableRef`]).
     pub(crate) node: NodeDurable,
     /// Of exactly the replicas in `node`, as long as nothing is damaged.
-    pub(crate) trails: BTreeMap<BucketId, Trail>,
+    pub(crate) trails: BucketMap<Trail>,
     /// Buckets of which something may have been reported as written and not be synced.
-    pub(crate) uneasy: BTreeSet<BucketId>,
+    pub(crate) uneasy: BucketMap<()>,
     /// Buckets of which such a thing may be missing, because the operating system restarted (R10). They stay here until a record
     /// says that the replica begins anew, goes by a new name, or somebody who knows better trusts it.
     pub(crate) doubtful: BTreeSet<BucketId>,
@@ -99,7 +99,7 @@ impl Ledger {
 
     fn continue_trail(&mut self, bucket: BucketId, previous: u64, sequence: u64) {
         let unfounded = Trail { last: 0, base: 0, continuity: Continuity::Broken };
-        let trail = self.trails.entry(bucket).or_insert(unfounded);
+        let trail = self.trails.get_or_insert(bucket, unfounded);
         trail.continuity = match trail.continuity {
             Continuity::Whole | Continuity::Unproven if trail.last == previous => Continuity::Whole,
             _ => Continuity::Broken,
@@ -129,7 +129,7 @@ impl Ledger {
             doubted_upto: self.node.doubted_upto,
             buckets: residents.collect(),
             lost: self.node.lost.clone(),
-            uneasy: self.uneasy.clone(),
+            uneasy: self.uneasy.keys().copied().collect(),
             doubtful: self.doubtful.clone(),
             stopped: false,
         }
@@ -174,9 +174,9 @@ impl Recovery {
 
     /// A record of this bucket is missing, up to that frame.
     pub(crate) fn on_missing(&mut self, bucket: BucketId, sequence: u64) {
-        let trail = self.ledger.trails.entry(bucket);
         let broken = Trail { last: sequence, base: 0, continuity: Continuity::Broken };
-        trail.and_modify(|trail| (trail.last, trail.continuity) = (sequence, Continuity::Broken)).or_insert(broken);
+        let trail = self.ledger.trails.get_or_insert(bucket, broken);
+        (trail.last, trail.continuity) = (sequence, Continuity::Broken);
     }
 
     pub(crate) fn on_census(&mut self, census: &Census) {
@@ -198,7 +198,7 @@ impl Recovery {
         // Not the higher of both: what was read before may be the void end of an earlier life, in a segment that is not needed
         // any more and whose successor, which says so, is gone already.
         self.ledger.node.epochs = census.epochs.clone();
-        self.ledger.uneasy = census.uneasy.clone();
+        self.ledger.uneasy = census.uneasy.iter().map(|bucket| (*bucket, ())).collect();
         self.ledger.doubtful = census.doubtful.clone();
         self.ledger.in_doubt = if census.in_doubt { every_family() } else { BTreeSet::new() };
         self.ledger.node.doubted_upto = census.doubted_upto;

@@ -247,7 +247,7 @@ pub(crate) fn recover(disk: &dyn Disk, scan: &mut Scan, boot: &frame::Boot, has_
     let restarted = scan.segments.last().is_some_and(|segment| segment.head.boot != *boot);
     let ledger = &mut scan.recovery.ledger;
     if (restarted || has_failed) && !was_stopped {
-        ledger.doubtful.extend(ledger.uneasy.iter().copied());
+        ledger.doubtful.extend(ledger.uneasy.keys().copied());
     }
     ledger.doubtful.retain(|bucket| ledger.node.replicas.contains_key(bucket));
     let doubtful = ledger.doubtful.clone();

@@ -117,14 +117,14 @@ impl Pen {
         encoded.items.iter().all(|item| {
             let is_known = item.bucket == known && known != NODE;
             known = item.bucket;
-            is_known || self.ledger.uneasy.contains(&item.bucket)
+            is_known || self.ledger.uneasy.contains_key(&item.bucket)
         })
     }
 
     /// The same of records.
     pub(crate) fn is_uneasy_about(&self, records: &[NodeRecord]) -> bool {
         records.iter().all(|record| match record {
-            NodeRecord::Bucket { bucket, .. } => self.ledger.uneasy.contains(bucket),
+            NodeRecord::Bucket { bucket, .. } => self.ledger.uneasy.contains_key(bucket),
             NodeRecord::Epoch { .. } | NodeRecord::Erase { .. } => false,
         })
     }
@@ -196,8 +196,8 @@ impl Pen {
             let previous = same.unwrap_or_else(|| self.previous(item.bucket));
             let flags = if is_memory { MEMORY } else { 0 };
             let (ordinal, sequence) = self.emit(item, previous, &encoded.bytes[item.start..item.end], flags)?;
-            if is_memory && same.is_none() && item.bucket != NODE && !self.ledger.uneasy.contains(&item.bucket) {
-                self.ledger.uneasy.insert(item.bucket); // first, as when it is read: an erase ends it
+            if is_memory && same.is_none() && item.bucket != NODE && !self.ledger.uneasy.contains_key(&item.bucket) {
+                self.ledger.uneasy.insert(item.bucket, ()); // first, as when it is read: an erase ends it
             }
             // When the last of the epochs is certain again, a census says so: those that say otherwise speak of all of them.
             let was_in_doubt = !self.ledger.in_doubt.is_empty();

@@ -361,7 +361,7 @@ impl Reader {
             return self.miss(head);
         }
         if head.flags & MEMORY != 0 && head.bucket != NODE {
-            self.recovery.ledger.uneasy.insert(head.bucket);
+            self.recovery.ledger.uneasy.insert(head.bucket, ());
         }
         let pending = match (self.pending.take(), head.is_first()) {
             (pending, true) if head.bucket == NODE && head.is_last() => {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use blueprint::{
-    Blueprint, BucketId, Command as Proposal, Epoch, Incarnation, Instant, KeyspaceId, LaneId, MetaState, NodeId,
-    Position, Refusal, Report, Slot,
+    Blueprint, BucketId, BucketMap, Command as Proposal, Epoch, Incarnation, Instant, KeyspaceId, LaneId, MetaState,
+    NodeId, Position, Refusal, Report, Slot,
 };
 use bytes::Bytes;
 use phaser::{Durable, Envelope, Event, Record};
@@ -325,7 +325,7 @@ pub enum NodeRecord {
 pub struct NodeDurable {
     /// The newest epoch acted on for each family of buckets, whichever lane had it. None is 0.
     pub epochs: BTreeMap<u64, Epoch>,
-    pub replicas: BTreeMap<BucketId, Durable>,
+    pub replicas: BucketMap<Durable>,
     /// Replicas that are known to have been here and are damaged beyond use (R10).
     pub lost: BTreeMap<BucketId, Lost>,
     /// Replicas that may lack the end of what they answered (R10): they answered before it was synced, and the operating system
@@ -342,7 +342,7 @@ pub struct NodeDurable {
 #[derive(Clone, Debug, Default)]
 pub struct LaneDurable {
     pub epochs: BTreeMap<u64, Epoch>,
-    pub replicas: BTreeMap<BucketId, Durable>,
+    pub replicas: BucketMap<Durable>,
     pub lost: BTreeMap<BucketId, Lost>,
     pub doubtful: BTreeSet<BucketId>,
     pub epochs_in_doubt: bool,

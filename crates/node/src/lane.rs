@@ -5,10 +5,12 @@
 //! to tell another leaves as mail.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use blueprint::{Blueprint, BucketId, Command as Proposal, Conduct, Epoch, Instant, LaneId, NodeId, Position, Slot};
+use blueprint::{
+    Blueprint, BucketId, BucketMap, Command as Proposal, Conduct, Epoch, Instant, LaneId, NodeId, Position, Slot,
+};
 use phaser::{Durable, Fork, Outbox, Phaser, Served, WriteId};
 use reactor::coordinator::Order;
 use reactor::{BucketRow, Directory, Ledger, Marks};
@@ -42,7 +44,7 @@ pub struct Lane<C> {
     pub(crate) blueprint: Arc<Blueprint>,
     /// Newer, and on its way to be acted on.
     pub(crate) coming: Option<Coming>,
-    pub(crate) replicas: BTreeMap<BucketId, Replica<C>>,
+    pub(crate) replicas: BucketMap<Replica<C>>,
     pub(crate) leads: Leads,
     /// The first of the phasers' deadlines, unless it has to be looked for again.
     soonest: Cell<Option<Instant>>,
@@ -80,7 +82,8 @@ pub struct Lane<C> {
     /// Reads of the blueprint under way, and what they are for.
     pub(crate) asked: BTreeMap<u64, Asked>,
     next_ask: u64,
-    pub(crate) touched: BTreeSet<BucketId>,
+    /// Those that have something to flush, in no order.
+    pub(crate) touched: Vec<BucketId>,
     batch: Vec<NodeRecord>,
     open: BatchId,
     /// The phasers' writes in each batch.
@@ -151,7 +154,7 @@ impl<C: Conduct> Lane<C> {
             doubted_upto: durable.doubted_upto,
             blueprint: Arc::new(Blueprint::new()),
             coming: None,
-            replicas: BTreeMap::new(),
+            replicas: BucketMap::new(),
             leads: Leads::default(),
             soonest: Cell::new(None),
             newborn: false,
@@ -175,7 +178,7 @@ impl<C: Conduct> Lane<C> {
             next_hop: seed >> 1, // an answer meant for an earlier process must not find its number here
             asked: BTreeMap::new(),
             next_ask: 0,
-            touched: BTreeSet::new(),
+            touched: Vec::new(),
             batch: Vec::new(),
             open: BatchId(1),
             writing: VecDeque::new(),
@@ -324,6 +327,7 @@ impl<C: Conduct> Lane<C> {
     pub(crate) fn drive(&mut self, now: Instant, bucket: BucketId, input: phaser::Input, out: &mut Vec<Output>) {
         let Some(replica) = self.replicas.get_mut(&bucket) else { return };
         let mut outbox = std::mem::take(&mut self.scratch);
+        let flushes = matches!(input, phaser::Input::Flush); // what is left then waits for time, or for an answer
         replica.phaser.step(now, input, &mut outbox);
         let before = std::mem::replace(&mut replica.glance, Glance::at(&replica.phaser));
         if before.leads != replica.glance.leads {
@@ -335,8 +339,8 @@ impl<C: Conduct> Lane<C> {
         if before.primary != replica.glance.primary {
             replica.heard = now; // nobody is silent for longer than it leads
         }
-        if replica.phaser.has_to_flush() && !std::mem::replace(&mut replica.touched, true) {
-            self.touched.insert(bucket);
+        if !flushes && replica.phaser.has_to_flush() && !std::mem::replace(&mut replica.touched, true) {
+            self.touched.push(bucket);
         }
         if !replica.is_due && replica.phaser.wants_checkpoint() {
             replica.is_due = true;
@@ -563,12 +567,16 @@ impl<C: Conduct> Lane<C> {
 
     fn on_flush(&mut self, now: Instant, out: &mut Vec<Output>) {
         self.checkpoint(now, out);
-        while let Some(bucket) = self.touched.pop_first() {
-            self.drive(now, bucket, phaser::Input::Flush, out);
-            self.touched.remove(&bucket);
-            if let Some(replica) = self.replicas.get_mut(&bucket) {
-                replica.touched = false;
+        // What a flush leads to may be another flush.
+        while !self.touched.is_empty() {
+            let mut touched = std::mem::take(&mut self.touched);
+            touched.sort_unstable();
+            for bucket in &touched {
+                self.flush(now, *bucket, out);
             }
+            touched.clear();
+            touched.append(&mut self.touched);
+            self.touched = touched;
         }
         self.flush_mail(out);
         if !self.batch.is_empty() {
@@ -576,6 +584,13 @@ impl<C: Conduct> Lane<C> {
             out.push(Output::Write { id: self.open, records: std::mem::replace(&mut self.batch, next) });
             self.open.0 += 1;
         }
+    }
+
+    fn flush(&mut self, now: Instant, bucket: BucketId, out: &mut Vec<Output>) {
+        if let Some(replica) = self.replicas.get_mut(&bucket) {
+            replica.touched = false;
+        }
+        self.drive(now, bucket, phaser::Input::Flush, out);
     }
 
     fn on_wake(&mut self, now: Instant, out: &mut Vec<Output>) {
@@ -624,7 +639,7 @@ impl<C: Conduct> Lane<C> {
     pub(crate) fn take_in(&mut self, bucket: BucketId, replica: Replica<C>) {
         self.newborn |= replica.unborn.is_some();
         self.replicas.insert(bucket, Replica { touched: true, ..replica });
-        self.touched.insert(bucket);
+        self.touched.push(bucket);
         self.forget_glances();
     }
 

@@ -195,7 +195,7 @@ impl<C: Conduct> Lane<C> {
             let encode = |entry: &mut BytesMut| command.encode_into(entry);
             replica.phaser.take_at_once(now, Ticket(number), slot, command.most_bytes(), encode);
             if !std::mem::replace(&mut replica.touched, true) {
-                self.touched.insert(bucket);
+                self.touched.push(bucket);
             }
             return;
         }

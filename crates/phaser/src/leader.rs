@@ -127,6 +127,12 @@ impl Leader {
         }
     }
 
+    /// Somebody may lack something, or is to hear something, that goes out with a flush.
+    pub(crate) fn has_to_send(&self, last: Index) -> bool {
+        let lacks = |peer: &Peer| peer.begin.is_none() && (peer.probing || peer.next <= last);
+        self.announce || self.peers.iter().any(lacks)
+    }
+
     pub(crate) fn takes_writes(&self) -> bool {
         self.serving && self.government.in_sync() && self.hand_over == HandOver::None
     }

@@ -332,10 +332,10 @@ impl<C: Conduct> Phaser<C> {
         self.try_commit(now, out);
     }
 
-    /// Whether a `Flush` would find anything to do. A primary always has to look at what its peers lack.
+    /// Whether a `Flush` would find anything to do.
     pub fn has_to_flush(&self) -> bool {
-        let is_followed = matches!(&self.role, Role::Leading(leader) if !leader.peers.is_empty());
-        is_followed || self.log.has_open() || self.disk.has_batch()
+        let has_to_send = matches!(&self.role, Role::Leading(leader) if leader.has_to_send(self.log.last().index));
+        has_to_send || self.log.has_open() || self.disk.has_batch()
     }
 
     fn on_flush(&mut self, now: Instant, out: &mut Outbox) {
