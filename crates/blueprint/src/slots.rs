@@ -295,6 +295,22 @@ impl<V> SlotMap<V> {
         set
     }
 
+    /// Are these its keys, neither more nor fewer? Without a set of them.
+    pub fn has_just(&self, slots: &SlotSet) -> bool {
+        let mut runs = self.runs.iter();
+        let covers = |(first, last): &(u16, u16)| {
+            let mut next = u32::from(*first);
+            while next <= u32::from(*last) {
+                match runs.next() {
+                    Some(run) if u32::from(run.0) == next && run.1 <= *last => next = u32::from(run.1) + 1,
+                    _ => return false,
+                }
+            }
+            true
+        };
+        slots.ranges.iter().all(covers) && runs.next().is_none()
+    }
+
     /// The slots whose value is such.
     pub fn where_value(&self, such: impl Fn(&V) -> bool) -> SlotSet {
         let mut set = SlotSet::new();

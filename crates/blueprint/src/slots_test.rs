@@ -36,6 +36,12 @@ fn check_set(set: &SlotSet, model: &BTreeSet<u16>) {
 }
 
 fn check_map(map: &SlotMap<u8>, model: &BTreeMap<u16, u8>) {
+    let keys = map.keys();
+    assert!(map.has_just(&keys), "its own keys");
+    let others = [set_of(&BTreeSet::from([3])), set_of(&BTreeSet::from([0, 16383]))];
+    for other in others.iter().flat_map(|other| [keys.union(other), keys.difference(other)]) {
+        assert_eq!(map.has_just(&other), keys == other);
+    }
     let flat: BTreeMap<u16, u8> = map.runs().flat_map(|(f, l, v)| (f.0..=l.0).map(move |s| (s, *v))).collect();
     assert_eq!(flat, *model);
     assert_eq!(model_of(&map.keys()), model.keys().copied().collect());

@@ -346,7 +346,9 @@ impl<C: Conduct> Lane<C> {
             replica.is_due = true;
             self.due.push_back(bucket);
         }
-        self.carry_out(now, bucket, &mut outbox, out);
+        if !outbox.is_empty() {
+            self.carry_out(now, bucket, &mut outbox, out);
+        }
         self.scratch = outbox;
     }
 
@@ -356,7 +358,9 @@ impl<C: Conduct> Lane<C> {
         for output in outbox.drain() {
             self.carry_out_one(now, bucket, output, &mut later, out);
         }
-        self.follow_up(now, bucket, later, out);
+        if !later.is_empty() {
+            self.follow_up(now, bucket, later, out);
+        }
     }
 
     pub(crate) fn follow_up(&mut self, now: Instant, bucket: BucketId, later: Vec<FollowUp>, out: &mut Vec<Output>) {

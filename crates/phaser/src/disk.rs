@@ -83,7 +83,10 @@ impl Disk {
             Some(Record::Append { previous: first, entries, commit: None }) if entries.end(*first) == previous => {
                 entries.push(run);
             }
-            _ => self.batch.push(Record::Append { previous, entries: run.into(), commit: None }),
+            _ => {
+                self.batch.reserve_exact(1); // mostly it is the only one
+                self.batch.push(Record::Append { previous, entries: run.into(), commit: None });
+            }
         }
         self.makes_safe(last);
     }

@@ -77,6 +77,9 @@ impl<C: Conduct> Phaser<C> {
         }
         let (applied, bytes) = (self.applied, self.config.image_bytes);
         let Role::Leading(leader) = &self.role else { return };
+        if leader.peers.iter().all(|peer| peer.progress.missing.is_empty() && peer.fill.wake_at.is_none()) {
+            return; // nobody lacks anything: so it is nearly always
+        }
         let mut waits = Vec::new();
         for peer in &leader.peers {
             let lacks = peer.upto.is_some() && peer.begin.is_none() && !peer.progress.missing.is_empty();

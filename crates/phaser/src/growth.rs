@@ -91,6 +91,10 @@ impl<C: Conduct> Phaser<C> {
     }
 
     pub(crate) fn try_seat(&mut self, now: Instant, out: &mut Outbox) {
+        let Role::Leading(leader) = &self.role else { return };
+        if leader.growth == Growth::None && !leader.peers.iter().any(|peer| peer.part == Part::Candidate) {
+            return; // nobody to be seated: so it is nearly always
+        }
         let nonce = self.nonce + 1;
         let waits = self.grows_later();
         let (me, stall, retry) = (self.me, self.config.stall, self.config.retry);

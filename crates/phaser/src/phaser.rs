@@ -500,11 +500,10 @@ impl<C: Conduct> Phaser<C> {
     }
 
     pub fn missing(&self) -> SlotSet {
-        let here = self.as_of.keys();
-        if self.unsaved.is_empty() && here == self.owned {
+        if self.unsaved.is_empty() && self.as_of.has_just(&self.owned) {
             return SlotSet::empty();
         }
-        self.owned.difference(&here).union(&self.unsaved.intersection(&self.owned))
+        self.owned.difference(&self.as_of.keys()).union(&self.unsaved.intersection(&self.owned))
     }
 
     pub(crate) fn progress(&self) -> Progress {

@@ -308,12 +308,18 @@ impl Command {
         if follow > rest.len() || !row.takes(follow + 1) || !matches!(row.kind(), Kind::Read | Kind::Write) {
             return Err(Malformed);
         }
-        let mut words = Vec::with_capacity(follow + 1);
-        words.push(Bytes::from_static(row.name.as_bytes()));
-        for _ in 0..follow {
-            words.push(rest.word()?);
+        // Nearly always there are few: then nothing has to be allocated but the words themselves.
+        let (mut few, mut many) = ([const { 0..0 }; 8], Vec::new());
+        if follow > few.len() {
+            many.resize(follow, 0..0);
         }
-        let command = Command::of(row, words.into(), series);
+        let places = if follow > few.len() { &mut many[..] } else { &mut few[..follow] };
+        for place in &mut *places {
+            *place = rest.word()?;
+        }
+        let name = std::iter::once(Bytes::from_static(row.name.as_bytes()));
+        let words = name.chain(places.iter().map(|place| bytes.slice(place.clone()))).collect();
+        let command = Command::of(row, words, series);
         if rest.len() > 0 || command.slot.is_err() { Err(Malformed) } else { Ok(command) }
     }
 }
@@ -462,13 +468,14 @@ impl Rest<'_> {
         Err(Malformed)
     }
 
-    fn word(&mut self) -> Result<Bytes, Malformed> {
+    /// Where it lies.
+    fn word(&mut self) -> Result<Range<usize>, Malformed> {
         let length = usize::try_from(self.varint()?).map_err(|_| Malformed)?;
         if length > self.len() {
             return Err(Malformed);
         }
         self.at += length;
-        Ok(self.bytes.slice(self.at - length..self.at))
+        Ok(self.at - length..self.at)
     }
 }
 
