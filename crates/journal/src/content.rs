@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use blueprint::{BucketId, Epoch, Index, LaneId, Member, Position, Slot, SlotMap, SlotSet, Term};
 use bytes::Bytes;
-use node::{Lost, NodeRecord};
+use node::{Lost, NodeRecord, encode_onto};
 use phaser::{Durable, Entries, Log, Record};
 use serde::{Deserialize, Serialize};
 
@@ -75,8 +75,7 @@ impl Encoded {
     }
 
     fn encode<T: Serialize>(&mut self, value: &T) {
-        let bytes = std::mem::take(&mut self.bytes);
-        self.bytes = postcard::to_extend(value, bytes).expect("every record has an encoding");
+        encode_onto(value, &mut self.bytes);
     }
 }
 

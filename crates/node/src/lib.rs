@@ -17,6 +17,7 @@ mod places;
 mod react;
 mod replica;
 mod request;
+mod sink;
 
 pub use desk::Desk;
 pub use io::{
@@ -27,3 +28,4 @@ pub use lane::Lane;
 pub use node::{Config, Life, Node};
 pub use places::Places;
 pub use replica::Tables;
+pub use sink::encode_onto;

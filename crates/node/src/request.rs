@@ -118,8 +118,8 @@ impl<C: Conduct> Lane<C> {
     }
 
     /// These commands are about to be carried out here: what they need of their tables should be at hand.
-    pub fn touch<'a>(&self, keyspace: KeyspaceId, commands: impl Iterator<Item = &'a Command>) {
-        let wanted = |command: &'a Command| {
+    pub fn touch<'a>(&self, commands: impl Iterator<Item = (KeyspaceId, &'a Command)>) {
+        let wanted = |(keyspace, command): (KeyspaceId, &'a Command)| {
             let slot = command.slot().ok()?;
             let replica = self.replicas.get(&self.leads.get(keyspace, slot)??)?;
             replica.tables.wanted_by(command)

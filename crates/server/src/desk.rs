@@ -64,7 +64,7 @@ impl Wires {
                     let _gone = answer.send(body);
                 }
             }
-            Back::Frame(Frame::Message(_) | Frame::Call { .. }) => {}
+            Back::Frame(Frame::Message(_) | Frame::Bucket { .. } | Frame::Call { .. }) => {}
             // Whoever asked need not wait for its patience to end: somebody else may lead by then.
             Back::Down { .. } => answered.open.borrow_mut().retain(|_, (to, _)| *to != from),
         };
@@ -479,7 +479,7 @@ async fn attend(
                         let _dropped = answers.try_send(bytes);
                     });
                 }
-                Ok(Some(Frame::Message(_) | Frame::CallAnswer { .. })) => {}
+                Ok(Some(Frame::Message(_) | Frame::Bucket { .. } | Frame::CallAnswer { .. })) => {} // buckets are for lanes
                 Ok(None) => break,
                 Err(error) => return tracing::warn!(%from, %error, "a peer was cut off"),
             }

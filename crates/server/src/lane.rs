@@ -10,7 +10,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
-use blueprint::{Blueprint, BucketId, Durability, Epoch, Honest, Instant, NodeId};
+use blueprint::{Blueprint, Bucket, BucketId, BucketMap, Durability, Epoch, Honest, Instant, NodeId};
 use bytes::BytesMut;
 use journal::{Journal, Outcome, State};
 use node::{Answered, BatchId, HopId, Input, Lane, Mail, NodeRecord, Origin, Output, PeerMessage, Station};
@@ -61,6 +61,8 @@ pub(crate) struct Driver {
     /// When the wall clock is to be looked at again.
     wall_at: Cell<Instant>,
     followed: Cell<Epoch>,
+    /// How safe what is written of each bucket has to be, as of that epoch.
+    levels: RefCell<(Epoch, BucketMap<Durability>)>,
     leaving: Cell<bool>,
     stopping: Cell<bool>,
 }
@@ -113,6 +115,7 @@ impl Driver {
             now: Cell::new(clock::now()),
             wall_at: Cell::new(Instant::ZERO),
             followed: Cell::new(Epoch(0)),
+            levels: RefCell::default(),
             leaving: Cell::new(false),
             stopping: Cell::new(false),
         });
@@ -135,6 +138,7 @@ impl Driver {
                 Letter::Leave => driver.leaving.set(true),
                 Letter::Stop => {
                     driver.stopping.set(true);
+                    door::hear_all(&driver);
                     driver.hall.close_all();
                 }
             }
@@ -188,6 +192,7 @@ impl Driver {
         loop {
             self.awake.notified().await;
             self.look_at_wall(self.now());
+            door::hear_all(&self);
             self.is_awake.set(false);
             self.settle();
         }
@@ -357,16 +362,12 @@ impl Driver {
     /// As safe as the most careful of them wants it.
     fn level_of(&self, records: &[NodeRecord]) -> Durability {
         let lane = self.lane.borrow();
-        let blueprint = lane.blueprint();
-        let level = |bucket: BucketId| {
-            let keyspace = blueprint.buckets.get(&bucket).and_then(|b| blueprint.keyspaces.get(&b.keyspace));
-            keyspace.map_or(Durability::Disk, |keyspace| keyspace.durability)
-        };
-        let mut before = None; // records of one bucket stand together
+        let (epoch, levels) = &mut *self.levels.borrow_mut();
+        if std::mem::replace(epoch, lane.blueprint().epoch) != lane.blueprint().epoch {
+            *levels = levels_in(lane.blueprint());
+        }
         let memory = records.iter().all(|record| match record {
-            NodeRecord::Bucket { bucket, .. } => {
-                before.replace(*bucket) == Some(*bucket) || level(*bucket) == Durability::Memory
-            }
+            NodeRecord::Bucket { bucket, .. } => levels.get(bucket) == Some(&Durability::Memory),
             NodeRecord::Epoch { .. } | NodeRecord::Erase { .. } => false,
         });
         if memory { Durability::Memory } else { Durability::Disk }
@@ -382,8 +383,10 @@ impl Driver {
                 loop {
                     let before = buffer.len();
                     match wire::take::<Frame>(&mut buffer, LONGEST_FRAME) {
-                        Ok(Some(Frame::Message(message))) => driver.hear(from, message, before - buffer.len()),
-                        Ok(Some(Frame::Call { .. } | Frame::CallAnswer { .. })) => {} // for the desk
+                        Ok(Some(frame)) => {
+                            let message = frame.message(from, driver.me); // what is none is for the desk
+                            message.into_iter().for_each(|message| driver.hear(from, message, before - buffer.len()));
+                        }
                         Ok(None) => break,
                         Err(error) => return tracing::warn!(%from, %error, "a peer was cut off"),
                     }
@@ -391,7 +394,7 @@ impl Driver {
                 buffer.reserve(64 << 10);
                 match stream.read_buf(&mut buffer).await {
                     Ok(0) | Err(_) => return,
-                    Ok(_) => {}
+                    Ok(_) => driver.wake_lane(clock::now()), // what came together has the same time
                 }
             }
         });
@@ -405,7 +408,7 @@ impl Driver {
             return;
         }
         if message.station(self.post.lanes()) == Station::Lane(self.number) {
-            self.step(Input::Peer { from, message });
+            self.step_too(Input::Peer { from, message });
         } else if let Some(refusal) = self.post.pass_on(from, message, bytes) {
             let _expires_if_lost = self.links.send(from, refusal);
         }
@@ -433,6 +436,11 @@ impl Driver {
     fn is_full(&self) -> bool {
         matches!(self.journal.state(), State::Full { .. })
     }
+}
+
+fn levels_in(blueprint: &Blueprint) -> BucketMap<Durability> {
+    let level = |bucket: &Bucket| Some((bucket.id, blueprint.keyspaces.get(&bucket.keyspace)?.durability));
+    blueprint.buckets.values().filter_map(level).collect()
 }
 
 /// A candidate has one: its primary may count on its answers already (R6). So does whoever holds a child that is not registered yet.

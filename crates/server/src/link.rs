@@ -164,7 +164,7 @@ impl Links {
 
     /// False: not a byte of it was sent, nor will be.
     pub(crate) fn send(&self, to: NodeId, message: PeerMessage) -> bool {
-        self.send_frame(to, &Frame::Message(message))
+        self.send_frame(to, &Frame::from(message))
     }
 
     /// False: not a byte of it was sent, nor will be.
@@ -216,14 +216,15 @@ enum Haste {
 
 impl Haste {
     fn of(frame: &Frame, length: usize) -> Self {
-        let Frame::Message(message) = frame else { return Self::Urgent };
+        let message = match frame {
+            Frame::Bucket { message: phaser::Message::Fill { .. }, .. } if length >= LARGE => return Self::Image,
+            Frame::Bucket { .. } | Frame::Call { .. } | Frame::CallAnswer { .. } => return Self::Urgent,
+            Frame::Message(message) => message,
+        };
         match message {
-            PeerMessage::Bucket { envelope, .. } => match envelope.message {
-                phaser::Message::Fill { .. } if length >= LARGE => Self::Image,
-                _ => Self::Urgent,
-            },
             PeerMessage::Hop { .. } | PeerMessage::HopAnswer { .. } if length >= LARGE_HOP => Self::Apart,
-            PeerMessage::Hop { .. }
+            PeerMessage::Bucket { .. }
+            | PeerMessage::Hop { .. }
             | PeerMessage::HopAnswer { .. }
             | PeerMessage::Probe { .. }
             | PeerMessage::Probed { .. }

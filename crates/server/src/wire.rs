@@ -10,13 +10,14 @@
 //! frame      u32 length   Frame (postcard)                  →
 //! ```
 
-use blueprint::NodeId;
+use blueprint::{BucketId, Incarnation, Member, NodeId};
 use bytes::{Buf, Bytes, BytesMut};
 use node::PeerMessage;
+use phaser::Envelope;
 use serde::{Deserialize, Serialize};
 
 /// Raised whenever nodes of the version before would misunderstand us.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 
 pub(crate) const MAGIC: &[u8; 8] = b"GODWIT1\n";
 
@@ -55,6 +56,13 @@ pub(crate) enum Welcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Frame {
     Message(PeerMessage),
+    /// The same of a bucket, which is nearly all that lanes say. Both nodes were named in the greeting.
+    Bucket {
+        bucket: BucketId,
+        from: Incarnation,
+        to: Incarnation,
+        message: phaser::Message,
+    },
     /// Of the meta group. The answer comes over the link of the other direction.
     Call {
         id: u64,
@@ -64,6 +72,32 @@ pub(crate) enum Frame {
         id: u64,
         body: Bytes,
     },
+}
+
+impl From<PeerMessage> for Frame {
+    fn from(message: PeerMessage) -> Self {
+        match message {
+            PeerMessage::Bucket { bucket, envelope: Envelope { from, to, message } } => {
+                Self::Bucket { bucket, from: from.incarnation, to: to.incarnation, message }
+            }
+            message => Self::Message(message),
+        }
+    }
+}
+
+impl Frame {
+    /// What that node says to this one; none of it is for the meta group.
+    pub(crate) fn message(self, from: NodeId, me: NodeId) -> Option<PeerMessage> {
+        match self {
+            Self::Message(message) => Some(message),
+            Self::Bucket { bucket, from: of_from, to: of_me, message } => {
+                let from = Member { node: from, incarnation: of_from };
+                let to = Member { node: me, incarnation: of_me };
+                Some(PeerMessage::Bucket { bucket, envelope: Envelope { from, to, message } })
+            }
+            Self::Call { .. } | Self::CallAnswer { .. } => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,9 +112,7 @@ pub(crate) enum BadFrame {
 pub(crate) fn put<T: Serialize>(buffer: &mut Vec<u8>, frame: &T) {
     let start = buffer.len();
     buffer.extend_from_slice(&[0; 4]);
-    let mut filled = std::mem::take(buffer);
-    filled = postcard::to_extend(frame, filled).expect("every frame has an encoding");
-    *buffer = filled;
+    node::encode_onto(frame, buffer);
     let length = (buffer.len() - start - 4) as u32;
     buffer[start..start + 4].copy_from_slice(&length.to_le_bytes());
 }
@@ -95,12 +127,12 @@ pub(crate) fn take<T: for<'a> Deserialize<'a>>(buffer: &mut BytesMut, longest: u
     if buffer.len() < 4 + length {
         return Ok(None);
     }
-    buffer.advance(4);
-    let body = buffer.split_to(length);
-    match postcard::take_from_bytes(&body) {
+    let frame = match postcard::take_from_bytes(&buffer[4..4 + length]) {
         Ok((frame, [])) => Ok(Some(frame)),
         Ok(_) | Err(_) => Err(BadFrame::Malformed),
-    }
+    };
+    buffer.advance(4 + length);
+    frame
 }
 
 #[cfg(test)]
@@ -166,7 +198,7 @@ mod tests {
             Frame::Call { id: 1, body: Bytes::from_static(b"abc") },
             Frame::CallAnswer { id: u64::MAX, body: Bytes::new() },
         ];
-        of_buckets.chain(others).map(Frame::Message).chain(calls).collect()
+        of_buckets.chain(others).map(Frame::from).chain(calls).collect()
     }
 
     fn bytes_of(frame: &Frame) -> Vec<u8> {

@@ -80,7 +80,7 @@ impl Cluster {
         });
         read.expect("well-formed requests");
         let door = &mut self.machines[0];
-        door.lane.touch(KEYSPACE, self.ahead.iter());
+        door.lane.touch(self.ahead.iter().map(|command| (KEYSPACE, command)));
         for command in self.ahead.drain(..) {
             let request = RequestId(self.first + self.queue.len() as u64);
             let seen = door.lane.glimpse(self.now, KEYSPACE, &command);

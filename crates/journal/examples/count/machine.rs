@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use blueprint::{Blueprint, Durability, Honest, Instant, LaneId, MetaState, NodeId};
+use blueprint::{Blueprint, Durability, Honest, Instant, LaneId, Member, MetaState, NodeId};
 use bytes::{Buf, BytesMut};
 use journal::{Journal, Options, Outcome};
 use node::{
     Answer, BatchId, Config, Input, Lane, LaneDurable, Life, Mail, NodeRecord, Origin, Output, PeerMessage, Station,
 };
+use phaser::Envelope;
 use values::Reply;
 
 use crate::disk::Void;
@@ -170,7 +171,7 @@ impl Machine {
         heard.reserve(READ_AT_ONCE);
         heard.extend_from_slice(said);
         said.clear();
-        while let Some(message) = take(&mut heard) {
+        while let Some(message) = take(&mut heard, from, me) {
             self.step(Input::Peer { from, message });
         }
         self.heard[from.0 as usize] = heard;
@@ -181,18 +182,23 @@ impl Machine {
 /// As much as a lane makes room for before it reads from a peer.
 const READ_AT_ONCE: usize = 64 << 10;
 
-/// As in `server::wire`.
+/// As in `server::wire`: what is said of a bucket does not name the nodes.
 fn send(link: &mut Vec<u8>, message: &PeerMessage) {
+    let PeerMessage::Bucket { bucket, envelope: Envelope { from, to, message } } = message else {
+        panic!("nothing else is said: {message:?}");
+    };
     let start = link.len();
     link.extend_from_slice(&[0; 4]);
-    *link = postcard::to_extend(message, std::mem::take(link)).expect("every message has an encoding");
+    node::encode_onto(&(bucket, from.incarnation, to.incarnation, message), link);
     let length = (link.len() - start - 4) as u32;
     link[start..start + 4].copy_from_slice(&length.to_le_bytes());
 }
 
-fn take(buffer: &mut BytesMut) -> Option<PeerMessage> {
+fn take(buffer: &mut BytesMut, from: NodeId, me: NodeId) -> Option<PeerMessage> {
     let length = u32::from_le_bytes(*buffer.first_chunk::<4>()?) as usize;
-    buffer.advance(4);
-    let body = buffer.split_to(length);
-    Some(postcard::from_bytes(&body).expect("it was encoded here"))
+    let said = postcard::from_bytes(&buffer[4..4 + length]).expect("it was encoded here");
+    buffer.advance(4 + length);
+    let (bucket, of_from, of_me, message) = said;
+    let (from, to) = (Member { node: from, incarnation: of_from }, Member { node: me, incarnation: of_me });
+    Some(PeerMessage::Bucket { bucket, envelope: Envelope { from, to, message } })
 }

@@ -16,6 +16,7 @@ use crate::lane::Driver;
 
 /// What a read found, and until when that is good.
 pub(super) struct Glimpse {
+    connection: Rc<Connection>,
     command: Command,
     reply: Reply,
     good_until: Instant,
@@ -25,7 +26,7 @@ pub(super) struct Glimpse {
 /// has not been answered.
 pub(super) fn glimpse(
     driver: &Driver,
-    connection: &Connection,
+    connection: &Rc<Connection>,
     command: Result<Command, Reply>,
 ) -> Result<Glimpse, Result<Command, Reply>> {
     let Ok(read) = &command else { return Err(command) };
@@ -37,23 +38,27 @@ pub(super) fn glimpse(
     }
     let keyspace = driver.hall.keyspace_of(keyspace);
     match (driver.lane.borrow_mut().glimpse(driver.now(), keyspace, read), command) {
-        (Some((reply, good_until)), Ok(command)) => Ok(Glimpse { command, reply, good_until }),
+        (Some((reply, good_until)), Ok(command)) => {
+            Ok(Glimpse { connection: Rc::clone(connection), command, reply, good_until })
+        }
         (_, command) => Err(command),
     }
 }
 
 /// Whatever was seen is answered before anything else is heard.
-pub(super) fn answer(driver: &Rc<Driver>, connection: &Rc<Connection>, seen: &mut Vec<Glimpse>) {
-    let Some(last) = seen.last() else { return };
+pub(super) fn answer(driver: &Rc<Driver>, seen: &mut Vec<Glimpse>) {
+    if seen.is_empty() {
+        return;
+    }
     let now = driver.look_at_clock();
-    connection.last.set((last.command.name(), now));
     driver.hall.count_commands(seen.len() as u64);
-    for Glimpse { command, reply, good_until } in seen.drain(..) {
+    for Glimpse { connection, command, reply, good_until } in seen.drain(..) {
+        connection.last.set((command.name(), now));
         if now < good_until {
             connection.say(reply);
+            driver.hall.touch(&connection);
         } else {
-            driver.hall.ask(driver, connection, What::One(command));
+            driver.hall.ask(driver, &connection, What::One(command));
         }
     }
-    driver.hall.touch(connection);
 }

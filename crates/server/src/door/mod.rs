@@ -7,6 +7,7 @@ mod clients;
 mod cluster;
 mod connection;
 mod glimpse;
+mod hearing;
 mod info;
 mod keyspace;
 mod migrations;
@@ -39,6 +40,8 @@ use tokio::time::sleep;
 use values::{Command, Reply};
 
 pub(crate) use connection::Connection;
+use hearing::Hearing;
+pub(crate) use hearing::hear_all;
 pub(crate) use info::{House, resident_bytes};
 use keyspace::Chosen;
 use order::{Concern, Spot, Step, Way};
@@ -58,8 +61,8 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// Bytes read from one client before others have their turn.
 const READ_AT_ONCE: usize = 16 << 10;
 const SMALLEST_READ: usize = 2 << 10;
-/// Requests of one client that are read before the first of them is carried out.
-const MOST_AHEAD: usize = 32;
+/// Requests of one client that share a piece of memory, which is kept for as long as one of them.
+const MOST_TOGETHER: usize = 32;
 /// Nobody is read from while the requests of all clients of a lane take more than this.
 const MOST_BYTES: usize = 256 << 20;
 /// As Redis does: a client that is gone without a word is missed after this long.
@@ -70,6 +73,7 @@ pub(crate) struct Hall {
     pub(crate) house: Arc<House>,
     connections: RefCell<BTreeMap<u64, Rc<Connection>>>,
     requests: RefCell<Requests>,
+    hearing: Hearing,
     /// Those with something to be written.
     touched: RefCell<Vec<Rc<Connection>>>,
     /// Commands that the house has not been told of.
@@ -91,6 +95,7 @@ impl Hall {
             house,
             connections: RefCell::default(),
             requests: RefCell::default(),
+            hearing: Hearing::default(),
             touched: RefCell::default(),
             commands: Cell::new(0),
             bytes: Cell::new(0),
@@ -120,7 +125,8 @@ impl Hall {
     }
 
     pub(crate) fn is_anyone_waiting(&self, door: Door) -> bool {
-        self.connections.borrow().values().any(|connection| connection.door == door && !connection.is_idle())
+        let is_waiting = |connection: &Rc<Connection>| connection.door == door && !connection.is_idle();
+        !self.hearing.is_empty() || self.connections.borrow().values().any(is_waiting)
     }
 
     pub(crate) fn close_all(&self) {
@@ -329,18 +335,22 @@ pub(crate) async fn serve(driver: Rc<Driver>, stream: TcpStream, door: Door) {
     driver.hall.let_out();
 }
 
-/// As many as are there, and not too many. False: that was all.
-fn read_ahead(
+/// All that is there.
+fn take_in(
+    driver: &Driver,
+    connection: &Rc<Connection>,
     parser: &mut Parser,
     buffer: &mut BytesMut,
-    ahead: &mut Vec<Result<Command, Reply>>,
-) -> Result<bool, ProtocolError> {
-    parser.next_few(buffer, MOST_AHEAD, |words| {
-        ahead.push(match words {
+) -> Result<(), ProtocolError> {
+    let mut say = |words: Words<'_>| {
+        let command = match words {
             Words::Array { bytes, places } => Command::parse_within(bytes, places),
             Words::Line(words) => Command::parse(words),
-        });
-    })
+        };
+        driver.hall.hearing.say(connection, command);
+    };
+    while parser.next_few(buffer, MOST_TOGETHER, &mut say)? {}
+    Ok(())
 }
 
 async fn attend(driver: &Rc<Driver>, stream: TcpStream, door: Door) {
@@ -349,7 +359,7 @@ async fn attend(driver: &Rc<Driver>, stream: TcpStream, door: Door) {
     }
     let (connection, mut reader) = driver.hall.enter(stream, door);
     let mut parser = Parser::new(Limits::KNOWN);
-    let (mut buffer, mut ahead, mut seen) = (BytesMut::new(), Vec::new(), Vec::new());
+    let mut buffer = BytesMut::new();
     while !connection.is_over() {
         if buffer.capacity() - buffer.len() < SMALLEST_READ {
             buffer.reserve(READ_AT_ONCE);
@@ -361,6 +371,7 @@ async fn attend(driver: &Rc<Driver>, stream: TcpStream, door: Door) {
             read = reader.read_buf(&mut buffer), if has_room && !connection.paused.get() => match read {
                 // It has said everything, and may still listen.
                 Ok(0) => {
+                    hear_all(driver);
                     connection.close_when_answered();
                     continue;
                 }
@@ -378,31 +389,11 @@ async fn attend(driver: &Rc<Driver>, stream: TcpStream, door: Door) {
             () = connection.nudged() => continue,
         }
         let is_full = buffer.len() == buffer.capacity();
-        driver.look_at_clock();
-        let mut is_more = true;
-        while is_more && !connection.is_closing() {
-            let end = read_ahead(&mut parser, &mut buffer, &mut ahead);
-            let keyspace = driver.hall.keyspace_of(connection.keyspace.get());
-            driver.lane.borrow().touch(keyspace, ahead.iter().flatten());
-            for command in ahead.drain(..) {
-                match glimpse::glimpse(driver, &connection, command) {
-                    _ if connection.is_closing() => {}
-                    Ok(read) => seen.push(read),
-                    Err(command) => {
-                        glimpse::answer(driver, &connection, &mut seen);
-                        talk::hear(driver, &connection, command);
-                    }
-                }
-            }
-            glimpse::answer(driver, &connection, &mut seen);
-            match end {
-                Ok(more) => is_more = more,
-                Err(error) if !connection.is_closing() => {
-                    connection.say(error.reply());
-                    driver.hall.touch(&connection);
-                    connection.close_when_answered();
-                }
-                Err(_) => {} // it came after the last word
+        if let Err(error) = take_in(driver, &connection, &mut parser, &mut buffer) {
+            hear_all(driver); // whatever came before
+            if !connection.is_closing() {
+                talk::say(driver, &connection, error.reply());
+                connection.close_when_answered();
             }
         }
         driver.wake();

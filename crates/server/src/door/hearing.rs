@@ -1,0 +1,77 @@
+//! What clients said and nobody has looked at yet: each of them is read from first, then all are heard together.
+//!
+//! So what their commands need of the tables is fetched from memory at the same time, and reads that need not wait are evaluated one after
+//! the other and answered with one look at the clock. A client's own order is kept.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use values::{Command, Reply};
+
+use super::glimpse::Glimpse;
+use super::{Connection, glimpse, talk};
+use crate::lane::Driver;
+
+/// Commands that are looked at ahead together: what they need should still be at hand when they are carried out.
+const AHEAD: usize = 64;
+
+/// No more than what was read from each client once, for nobody is read from twice before all are heard.
+#[derive(Default)]
+pub(super) struct Hearing {
+    said: RefCell<Vec<Said>>,
+    /// Empty, and as large as it ever had to be.
+    seen: RefCell<Vec<Glimpse>>,
+}
+
+struct Said {
+    connection: Rc<Connection>,
+    /// Or what is to be answered to something that is no command.
+    command: Result<Command, Reply>,
+}
+
+impl Hearing {
+    pub(super) fn say(&self, connection: &Rc<Connection>, command: Result<Command, Reply>) {
+        self.said.borrow_mut().push(Said { connection: Rc::clone(connection), command });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.said.borrow().is_empty()
+    }
+}
+
+/// Everything that was said so far is carried out, or begun.
+pub(crate) fn hear_all(driver: &Rc<Driver>) {
+    let hearing = &driver.hall.hearing;
+    if hearing.is_empty() {
+        return;
+    }
+    driver.look_at_clock();
+    let (mut said, mut seen) = (hearing.said.take(), hearing.seen.take());
+    let mut rest = said.drain(..);
+    while !rest.as_slice().is_empty() {
+        touch(driver, &rest.as_slice()[..rest.len().min(AHEAD)]);
+        for Said { connection, command } in rest.by_ref().take(AHEAD) {
+            if connection.is_closing() {
+                continue; // it came after the last word
+            }
+            match glimpse::glimpse(driver, &connection, command) {
+                Ok(read) => seen.push(read),
+                Err(command) => {
+                    glimpse::answer(driver, &mut seen);
+                    talk::hear(driver, &connection, command);
+                }
+            }
+        }
+    }
+    glimpse::answer(driver, &mut seen);
+    drop(rest);
+    // Nothing that is heard makes anybody say something.
+    hearing.said.replace(said);
+    hearing.seen.replace(seen);
+}
+
+fn touch(driver: &Driver, said: &[Said]) {
+    let keyspace = |said: &Said| driver.hall.keyspace_of(said.connection.keyspace.get());
+    let commands = said.iter().filter_map(|said| Some((keyspace(said), said.command.as_ref().ok()?)));
+    driver.lane.borrow().touch(commands);
+}
