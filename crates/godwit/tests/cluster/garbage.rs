@@ -149,7 +149,7 @@ fn nonsense_at_the_doors_of_others() {
     let node: u64 = status.node.trim_start_matches('n').parse().expect("a number");
     let stranger = node ^ 1;
     for (what, hello, error) in [
-        ("another version", Hello { protocol: 9, cluster, from: stranger, to: node }, "speaks protocol 7"),
+        ("another version", Hello { protocol: 9, cluster, from: stranger, to: node }, "speaks protocol 8"),
         (
             "another cluster",
             Hello { protocol: PROTOCOL, cluster: cluster ^ 1, from: stranger, to: node },
