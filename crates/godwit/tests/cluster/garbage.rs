@@ -202,7 +202,7 @@ fn ports_that_are_scanned() {
 
 const MAGIC: &[u8] = b"GODWIT1\n";
 /// What nodes of this version speak.
-pub(crate) const PROTOCOL: u8 = 7;
+pub(crate) const PROTOCOL: u8 = 8;
 pub(crate) const DESK: &[u8] = &[0];
 pub(crate) const LANE: &[u8] = &[1, 0];
 
