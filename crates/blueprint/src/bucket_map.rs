@@ -45,7 +45,9 @@ impl<T> BucketMap<T> {
 
     #[inline]
     fn find(&self, bucket: BucketId) -> Option<usize> {
-        let guess = self.guesses.get(bucket.0 as usize & self.guesses.len().wrapping_sub(1))?;
+        // A lane's numbers may be so many apart that they are alike in their low bits.
+        let spread = bucket.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let guess = self.guesses.get(spread as usize & self.guesses.len().wrapping_sub(1))?;
         let at = guess.get() as usize;
         if self.buckets.get(at) == Some(&bucket) { Some(at) } else { self.search(bucket, guess) }
     }

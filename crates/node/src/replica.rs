@@ -16,7 +16,7 @@ pub(crate) struct Replica<C> {
     pub(crate) unborn: Option<BatchId>,
     /// When its primary last said a word to it, or came to lead.
     pub(crate) heard: Instant,
-    /// It was stepped since its last flush.
+    /// It is among those that have something to flush.
     pub(crate) touched: bool,
     /// Its checkpoint is due, and comes in its turn.
     pub(crate) is_due: bool,

@@ -59,8 +59,7 @@ pub(crate) async fn receive(
 fn judge(hello: &Hello, host: Host) -> Welcome {
     let why = if hello.protocol != PROTOCOL {
         format!(
-            "this node speaks protocol {PROTOCOL}, the one that dials speaks {}: run the same version of godwit on both, or one \
-             version apart",
+            "this node speaks protocol {PROTOCOL}, the one that dials speaks {}: run the same version of godwit on both",
             hello.protocol
         )
     } else if host.cluster == 0 {
@@ -73,6 +72,9 @@ fn judge(hello: &Hello, host: Host) -> Welcome {
              data directory",
             host.cluster, hello.cluster
         )
+    } else if hello.to.is_none() && hello.end != End::Desk {
+        // R10: what lanes say of buckets names no nodes; the greeting has to.
+        "the one that dials does not say whom it means: only who asks to join may leave that out".to_owned()
     } else if hello.to.is_some_and(|to| to != host.node) {
         let to = hello.to.unwrap_or(host.node);
         format!("{to} was dialled, and this is {}: the address in the blueprint is another node's now", host.node)

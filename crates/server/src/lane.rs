@@ -379,6 +379,7 @@ impl Driver {
         spawn_local(async move {
             let Ok(mut stream) = TcpStream::from_std(stream) else { return };
             let mut buffer = rest;
+            driver.wake_lane(clock::now()); // R5: what came with the greeting is answered now, too
             loop {
                 loop {
                     let before = buffer.len();

@@ -164,6 +164,10 @@ impl Links {
 
     /// False: not a byte of it was sent, nor will be.
     pub(crate) fn send(&self, to: NodeId, message: PeerMessage) -> bool {
+        if let PeerMessage::Bucket { envelope, .. } = &message {
+            // R10: only the greeting says who both are.
+            debug_assert_eq!((envelope.from.node, envelope.to.node), (self.caller.get().node, to));
+        }
         self.send_frame(to, &Frame::from(message))
     }
 

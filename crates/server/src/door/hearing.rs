@@ -15,7 +15,11 @@ use crate::lane::Driver;
 /// Commands that are looked at ahead together: what they need should still be at hand when they are carried out.
 const AHEAD: usize = 64;
 
-/// No more than what was read from each client once, for nobody is read from twice before all are heard.
+/// So many are heard before more is read, and memory for more than these is not kept: each takes some ten times its bytes on the wire.
+const MOST_SAID: usize = 4096;
+
+/// What was read from each client once, for nobody is read from twice before all are heard; and no more than [`MOST_SAID`], and what one
+/// client said at once.
 #[derive(Default)]
 pub(super) struct Hearing {
     said: RefCell<Vec<Said>>,
@@ -36,6 +40,11 @@ impl Hearing {
 
     pub(super) fn is_empty(&self) -> bool {
         self.said.borrow().is_empty()
+    }
+
+    /// It is time to listen, rather than to read from yet others.
+    pub(super) fn is_long(&self) -> bool {
+        self.said.borrow().len() >= MOST_SAID
     }
 }
 
@@ -66,8 +75,10 @@ pub(crate) fn hear_all(driver: &Rc<Driver>) {
     glimpse::answer(driver, &mut seen);
     drop(rest);
     // Nothing that is heard makes anybody say something.
-    hearing.said.replace(said);
-    hearing.seen.replace(seen);
+    if said.capacity() <= 2 * MOST_SAID {
+        hearing.said.replace(said);
+        hearing.seen.replace(seen);
+    }
 }
 
 fn touch(driver: &Driver, said: &[Said]) {

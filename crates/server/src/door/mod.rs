@@ -360,7 +360,10 @@ async fn attend(driver: &Rc<Driver>, stream: TcpStream, door: Door) {
     let (connection, mut reader) = driver.hall.enter(stream, door);
     let mut parser = Parser::new(Limits::KNOWN);
     let mut buffer = BytesMut::new();
-    while !connection.is_over() {
+    loop {
+        if connection.is_over() {
+            break;
+        }
         if buffer.capacity() - buffer.len() < SMALLEST_READ {
             buffer.reserve(READ_AT_ONCE);
         }
@@ -375,13 +378,13 @@ async fn attend(driver: &Rc<Driver>, stream: TcpStream, door: Door) {
                     connection.close_when_answered();
                     continue;
                 }
-                Err(_) => break,
+                Err(_) => break hear_all(driver), // it is gone, and what it said before counts
                 Ok(_) => {}
             },
             () = driver.hall.room.notified(), if !has_room => continue,
             writable = connection.writable(), if connection.has_output() => {
                 if writable.is_err() {
-                    break;
+                    break hear_all(driver);
                 }
                 connection.write_out();
                 continue;
@@ -397,6 +400,9 @@ async fn attend(driver: &Rc<Driver>, stream: TcpStream, door: Door) {
             }
         }
         driver.wake();
+        if driver.hall.hearing.is_long() {
+            hear_all(driver);
+        }
         if is_full {
             yield_now().await; // there may be much more of it, and others have their turn
         }
