@@ -75,19 +75,19 @@ pub(crate) struct Head {
 
 impl Head {
     pub(crate) fn write(&self, salt: u32, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.extend_from_slice(&MAGIC.to_le_bytes());
-        out.push(self.kind as u8);
-        out.push(self.flags);
-        out.extend_from_slice(&self.length.to_le_bytes());
-        out.extend_from_slice(&self.sequence.to_le_bytes());
-        out.extend_from_slice(&self.synced.to_le_bytes());
-        out.extend_from_slice(&self.bucket.0.to_le_bytes());
-        out.extend_from_slice(&self.previous.to_le_bytes());
-        out.extend_from_slice(&self.life.to_le_bytes());
-        out.extend_from_slice(&self.payload_crc.to_le_bytes());
-        let crc = crc32c_append(salt, &out[start..]);
-        out.extend_from_slice(&crc.to_le_bytes());
+        let mut head = [0; HEAD];
+        head[..2].copy_from_slice(&MAGIC.to_le_bytes());
+        head[2..4].copy_from_slice(&[self.kind as u8, self.flags]);
+        head[4..8].copy_from_slice(&self.length.to_le_bytes());
+        head[8..16].copy_from_slice(&self.sequence.to_le_bytes());
+        head[16..24].copy_from_slice(&self.synced.to_le_bytes());
+        head[24..32].copy_from_slice(&self.bucket.0.to_le_bytes());
+        head[32..40].copy_from_slice(&self.previous.to_le_bytes());
+        head[40..48].copy_from_slice(&self.life.to_le_bytes());
+        head[48..52].copy_from_slice(&self.payload_crc.to_le_bytes());
+        let crc = crc32c_append(salt, &head[..52]);
+        head[52..].copy_from_slice(&crc.to_le_bytes());
+        out.extend_from_slice(&head);
     }
 
     pub(crate) fn read(salt: u32, bytes: &[u8]) -> Option<Self> {

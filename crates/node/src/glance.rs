@@ -35,7 +35,7 @@ pub(crate) enum Leads {
     #[default]
     Unknown,
     /// By keyspace, in their order: there are few, and each has a table of its own.
-    Known(Vec<(KeyspaceId, SlotMap<BucketId>)>),
+    Known(Vec<(KeyspaceId, Led)>),
     /// One of them is not registered yet: whose it is follows from the logs, which are looked at each time.
     Unsettled,
 }
@@ -55,18 +55,42 @@ impl Leads {
                 None => return Self::Unsettled,
             }
         }
-        Self::Known(maps.into_iter().collect())
+        Self::Known(maps.into_iter().map(|(keyspace, map)| (keyspace, Led::of(&map))).collect())
     }
 
     /// None: that must be found out otherwise.
     pub(crate) fn get(&self, keyspace: KeyspaceId, slot: Slot) -> Option<Option<BucketId>> {
         match self {
             Self::Known(maps) => {
-                let at = maps.partition_point(|(known, _)| *known < keyspace);
-                let map = maps.get(at).filter(|(known, _)| *known == keyspace);
-                Some(map.and_then(|(_, map)| map.get(slot)).copied())
+                let led = maps.iter().find(|(known, _)| *known == keyspace);
+                Some(led.and_then(|(_, led)| led.get(slot)))
             }
             Self::Unknown | Self::Unsettled => None,
         }
+    }
+}
+
+/// The bucket of each slot that is led here: every command looks several times, so it is one look at memory and no search.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Led {
+    buckets: Vec<BucketId>,
+    /// For each slot its bucket's place among them, from 1; 0: it is not led here.
+    places: Box<[u16]>,
+}
+
+impl Led {
+    fn of(map: &SlotMap<BucketId>) -> Self {
+        let mut led = Self { buckets: Vec::new(), places: vec![0; usize::from(Slot::COUNT)].into() };
+        for (first, last, bucket) in map.runs() {
+            led.buckets.push(*bucket); // once for each of its runs
+            led.places[usize::from(first.0)..=usize::from(last.0)].fill(led.buckets.len() as u16);
+        }
+        led
+    }
+
+    #[inline]
+    fn get(&self, slot: Slot) -> Option<BucketId> {
+        let place = *self.places.get(usize::from(slot.0))?;
+        self.buckets.get(usize::from(place.checked_sub(1)?)).copied()
     }
 }

@@ -327,7 +327,6 @@ impl<C: Conduct> Lane<C> {
     pub(crate) fn drive(&mut self, now: Instant, bucket: BucketId, input: phaser::Input, out: &mut Vec<Output>) {
         let Some(replica) = self.replicas.get_mut(&bucket) else { return };
         let mut outbox = std::mem::take(&mut self.scratch);
-        let flushes = matches!(input, phaser::Input::Flush); // what is left then waits for time, or for an answer
         replica.phaser.step(now, input, &mut outbox);
         let before = std::mem::replace(&mut replica.glance, Glance::at(&replica.phaser));
         if before.leads != replica.glance.leads {
@@ -339,7 +338,7 @@ impl<C: Conduct> Lane<C> {
         if before.primary != replica.glance.primary {
             replica.heard = now; // nobody is silent for longer than it leads
         }
-        if !flushes && replica.phaser.has_to_flush() && !std::mem::replace(&mut replica.touched, true) {
+        if replica.phaser.has_to_flush() && !std::mem::replace(&mut replica.touched, true) {
             self.touched.push(bucket);
         }
         if !replica.is_due && replica.phaser.wants_checkpoint() {
@@ -405,10 +404,10 @@ impl<C: Conduct> Lane<C> {
                 let pending = ticket.and_then(|ticket| self.requests.take(ticket.0));
                 let stamp = values::Stamp { clock, seed };
                 if let Some(pending) = pending {
-                    replica.check_asked(index, &pending.command);
+                    replica.check_asked(slot, index, &pending.command);
                     let reply = replica.tables.execute::<C>(slot, stamp, &pending.command);
                     self.on_applied(pending, reply, later, out);
-                } else if let Some(command) = replica.logged(index) {
+                } else if let Some(command) = replica.logged(slot, index) {
                     replica.tables.execute::<C>(slot, stamp, &command);
                 }
             }
@@ -571,17 +570,10 @@ impl<C: Conduct> Lane<C> {
 
     fn on_flush(&mut self, now: Instant, out: &mut Vec<Output>) {
         self.checkpoint(now, out);
-        // What a flush leads to may be another flush.
-        while !self.touched.is_empty() {
-            let mut touched = std::mem::take(&mut self.touched);
-            touched.sort_unstable();
-            for bucket in &touched {
-                self.flush(now, *bucket, out);
-            }
-            touched.clear();
-            touched.append(&mut self.touched);
-            self.touched = touched;
-        }
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.sort_unstable();
+        touched.drain(..).for_each(|bucket| self.flush(now, bucket, out));
+        self.touched = touched;
         self.flush_mail(out);
         if !self.batch.is_empty() {
             let next = Vec::with_capacity(self.batch.len()); // about as many as this time
@@ -590,11 +582,25 @@ impl<C: Conduct> Lane<C> {
         }
     }
 
+    /// Only writes and messages come of it: nothing that a glance sees, and what it leaves undone waits for time, or for an answer.
     fn flush(&mut self, now: Instant, bucket: BucketId, out: &mut Vec<Output>) {
-        if let Some(replica) = self.replicas.get_mut(&bucket) {
-            replica.touched = false;
+        let Some(replica) = self.replicas.get_mut(&bucket) else { return };
+        replica.touched = false;
+        let mut outbox = std::mem::take(&mut self.scratch);
+        replica.phaser.step(now, phaser::Input::Flush, &mut outbox);
+        for output in outbox.drain() {
+            match output {
+                phaser::Output::Send(envelope) => {
+                    out.push(Output::Send { to: envelope.to.node, message: PeerMessage::Bucket { bucket, envelope } });
+                }
+                phaser::Output::Write { id, records } => {
+                    self.batch.extend(records.into_iter().map(|record| NodeRecord::Bucket { bucket, record }));
+                    self.writing.push_back((self.open, bucket, id));
+                }
+                output => unreachable!("a flush makes nothing else: {output:?}"),
+            }
         }
-        self.drive(now, bucket, phaser::Input::Flush, out);
+        self.scratch = outbox;
     }
 
     fn on_wake(&mut self, now: Instant, out: &mut Vec<Output>) {

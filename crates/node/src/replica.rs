@@ -32,14 +32,14 @@ impl<C: Conduct> Replica<C> {
 
     /// The command at that place of its log. One that does not decode came from a primary that could encode it: the same everywhere, and
     /// nothing happens.
-    pub(crate) fn logged(&self, index: Index) -> Option<Command> {
+    pub(crate) fn logged(&self, slot: Slot, index: Index) -> Option<Command> {
         let entry = self.phaser.log().get(index).expect("what was applied in this step is in the log");
-        Command::decode(&entry.body()).ok()
+        Command::decode_in(slot, &entry.body()).ok()
     }
 
     /// Whoever asked still has the command that was logged: nobody has to decode it.
-    pub(crate) fn check_asked(&self, index: Index, asked: &Command) {
-        debug_assert_eq!(self.logged(index).as_ref(), Some(asked), "what was asked is what was logged");
+    pub(crate) fn check_asked(&self, slot: Slot, index: Index, asked: &Command) {
+        debug_assert_eq!(self.logged(slot, index).as_ref(), Some(asked), "what was asked is what was logged");
     }
 }
 

@@ -16,7 +16,12 @@ impl Flavor for Sink<'_> {
 
     #[inline]
     fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
-        self.0.extend_from_slice(bytes);
+        // Most are numbers, and most numbers are small.
+        if bytes.len() <= 4 {
+            bytes.iter().for_each(|byte| self.0.push(*byte));
+        } else {
+            self.0.extend_from_slice(bytes);
+        }
         Ok(())
     }
 

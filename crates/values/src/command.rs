@@ -293,6 +293,18 @@ impl Command {
 
     /// Its words are slices of `bytes`. Refuses what no execution could make sense of: no such row, too few words, no slot.
     pub fn decode(bytes: &Bytes) -> Result<Command, Malformed> {
+        Command::decode_of(bytes, slot_among)
+    }
+
+    /// The same of what somebody has put into the log of that slot, so it need not be found out again.
+    pub fn decode_in(slot: Slot, bytes: &Bytes) -> Result<Command, Malformed> {
+        Command::decode_of(bytes, |_, _| Ok(slot))
+    }
+
+    fn decode_of(
+        bytes: &Bytes,
+        slot: impl FnOnce(&Row, &[Bytes]) -> Result<Slot, NoSlot>,
+    ) -> Result<Command, Malformed> {
         let mut rest = Rest { bytes, at: 0 };
         let series = match rest.byte()? {
             PLAIN => None,
@@ -318,9 +330,9 @@ impl Command {
             *place = rest.word()?;
         }
         let name = std::iter::once(Bytes::from_static(row.name.as_bytes()));
-        let words = name.chain(places.iter().map(|place| bytes.slice(place.clone()))).collect();
-        let command = Command::of(row, words, series);
-        if rest.len() > 0 || command.slot.is_err() { Err(Malformed) } else { Ok(command) }
+        let words: Arc<[Bytes]> = name.chain(places.iter().map(|place| bytes.slice(place.clone()))).collect();
+        let slot = slot(row, &words);
+        if rest.len() > 0 || slot.is_err() { Err(Malformed) } else { Ok(Command { row, words, series, slot }) }
     }
 }
 

@@ -72,13 +72,13 @@ impl Cluster {
         }
         self.buffer.extend_from_slice(requests);
         let ahead = &mut self.ahead;
-        let read = self.parser.next_few(&mut self.buffer, MOST_AHEAD, |words| {
+        let mut take = |words: Words<'_>| {
             ahead.push(match words {
                 Words::Array { bytes, places } => Command::parse_within(bytes, places).expect("known commands"),
                 Words::Line(_) => unreachable!("the script sends arrays"),
             });
-        });
-        read.expect("well-formed requests");
+        };
+        while self.parser.next_few(&mut self.buffer, MOST_AHEAD, &mut take).expect("well-formed requests") {}
         let door = &mut self.machines[0];
         door.lane.touch(self.ahead.iter().map(|command| (KEYSPACE, command)));
         for command in self.ahead.drain(..) {

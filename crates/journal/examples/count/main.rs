@@ -37,7 +37,9 @@ struct Scenario {
     pipeline: usize,
 }
 
-const SCENARIOS: [Scenario; 8] = [
+const SCENARIOS: [Scenario; 10] = [
+    Scenario { name: "set-512", copies: 1, verb: Verb::Set, pipeline: 512 },
+    Scenario { name: "get-512", copies: 1, verb: Verb::Get, pipeline: 512 },
     Scenario { name: "set-1", copies: 1, verb: Verb::Set, pipeline: 1 },
     Scenario { name: "set-16", copies: 1, verb: Verb::Set, pipeline: 16 },
     Scenario { name: "get-1", copies: 1, verb: Verb::Get, pipeline: 1 },
