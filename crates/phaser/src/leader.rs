@@ -532,7 +532,7 @@ impl<C: Conduct> Phaser<C> {
         if upto <= self.commit {
             return upto;
         }
-        let tail = self.log.milestones().filter(|e| e.at.index > self.commit && e.at.index <= upto);
+        let tail = self.log.milestones_after(self.commit).take_while(|e| e.at.index <= upto);
         let mut splits = tail.filter(|e| e.split().is_some() || e.absorb().is_some());
         splits.next().map_or(upto, |e| e.at.index.prev())
     }
