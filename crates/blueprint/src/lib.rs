@@ -5,6 +5,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod ahead;
 mod auto;
 mod blueprint;
 mod bucket_map;

@@ -153,11 +153,11 @@ impl Operation {
         self.steps.iter().any(|step| step.bucket() == Some(bucket) || step.other() == Some(bucket))
     }
 
-    /// Whom it made a candidate, and did not see seated.
+    /// Whom it made a candidate, or is about to, and did not see seated. Who is enlisted ahead of the present step counts, too.
     pub(crate) fn enlisted(&self) -> Vec<(BucketId, NodeId)> {
         let seated = |bucket, node| self.seated(bucket).any(|n| n == node);
-        let begun = self.steps.iter().take(self.at as usize + 1);
-        begun
+        self.steps
+            .iter()
             .filter_map(|step| match *step {
                 Step::Enlist { bucket, node } if !seated(bucket, node) => Some((bucket, node)),
                 _ => None,
@@ -177,7 +177,12 @@ impl Operation {
 
     /// Who was seated in this bucket by the steps that came true.
     pub fn seated(&self, bucket: BucketId) -> impl Iterator<Item = NodeId> + '_ {
-        self.steps[..self.at as usize].iter().filter_map(move |step| match step {
+        self.seated_before(self.at, bucket)
+    }
+
+    /// Who was seated in this bucket when that step's turn has come.
+    pub fn seated_before(&self, at: u32, bucket: BucketId) -> impl Iterator<Item = NodeId> + '_ {
+        self.steps[..at as usize].iter().filter_map(move |step| match step {
             Step::AwaitSeated { bucket: b, node } if *b == bucket => Some(*node),
             _ => None,
         })
@@ -242,7 +247,12 @@ impl Step {
 impl Blueprint {
     /// How the present step of an operation stands. One whose steps are all true stands at `True`.
     pub fn standing(&self, operation: &Operation) -> Standing {
-        let Some(step) = operation.step() else { return Standing::True };
+        self.standing_at(operation, operation.at)
+    }
+
+    /// The same of a later step, as if all before it had come true.
+    pub fn standing_at(&self, operation: &Operation, at: u32) -> Standing {
+        let Some(step) = operation.steps.get(at as usize) else { return Standing::True };
         if let Step::Repair { .. } = step {
             return Standing::True;
         }
@@ -268,7 +278,8 @@ impl Blueprint {
                 (false, Some(Hitch::Leads { bucket, node }))
             }
             Step::Dismiss { node, .. } => {
-                let lost = operation.seated(bucket).find(|n| *n != node && (!named(*n) || !self.is_present(*n)));
+                let mut instead = operation.seated_before(at, bucket).filter(|n| *n != node);
+                let lost = instead.find(|n| !named(*n) || !self.is_present(*n));
                 (!named(node), lost.map(|instead| Hitch::ReplacementLost { bucket, node, instead }))
             }
             Step::SetMinimum { min, .. } => (government.min_in_sync == min, None),

@@ -24,16 +24,21 @@ impl<C: Conduct> Lane<C> {
         }
         if let Some(coming) = &mut self.coming {
             // The one that is on its way arrives first, however many come behind it; only the newest of those counts.
-            if coming.behind.as_ref().is_none_or(|b| b.epoch < blueprint.epoch) {
-                coming.behind = Some(Arc::clone(blueprint));
-            }
+            let orders = match coming.behind.take() {
+                Some((newer, orders)) if newer.epoch >= blueprint.epoch => {
+                    coming.behind = Some((newer, orders));
+                    return;
+                }
+                older => older.map_or_else(Vec::new, |(_, orders)| orders),
+            };
+            coming.behind = Some((Arc::clone(blueprint), orders));
             return;
         }
         if blueprint.epoch <= self.epoch {
             return self.act_on(now, blueprint, out); // written down by an earlier life
         }
-        let after = self.open_batch();
-        self.coming = Some(Coming { blueprint: Arc::clone(blueprint), after, recorded: false, behind: None });
+        let (blueprint, after) = (Arc::clone(blueprint), self.open_batch());
+        self.coming = Some(Coming { blueprint, after, recorded: false, orders: Vec::new(), behind: None });
         self.react(now, out);
     }
 
@@ -50,8 +55,10 @@ impl<C: Conduct> Lane<C> {
         }
         if let Some(coming) = self.coming.take_if(|coming| coming.after <= upto) {
             self.act_on(now, &coming.blueprint, out);
-            if let Some(behind) = coming.behind {
+            coming.orders.into_iter().for_each(|order| self.obey(now, order, out));
+            if let Some((behind, orders)) = coming.behind {
                 self.on_blueprint(now, &behind, out);
+                orders.into_iter().for_each(|order| self.on_order(now, order, out));
             }
         }
     }

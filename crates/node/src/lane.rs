@@ -109,8 +109,11 @@ pub(crate) struct Coming {
     pub(crate) blueprint: Arc<Blueprint>,
     pub(crate) after: BatchId,
     pub(crate) recorded: bool,
-    /// The newest that came since.
-    pub(crate) behind: Option<Arc<Blueprint>>,
+    /// Orders that came after it: whoever gave them knew of it, and may speak of what it says. One that is carried out before that is about
+    /// a secondary that nobody here has heard of, and would be given again only with the next round of a coordinator.
+    pub(crate) orders: Vec<Order>,
+    /// The newest that came since, with its orders.
+    pub(crate) behind: Option<(Arc<Blueprint>, Vec<Order>)>,
 }
 
 /// A fork that waits until a blueprint of at least that epoch is acted on.
@@ -500,7 +503,16 @@ impl<C: Conduct> Lane<C> {
         }
     }
 
-    fn on_order(&mut self, now: Instant, order: Order, out: &mut Vec<Output>) {
+    pub(crate) fn on_order(&mut self, now: Instant, order: Order, out: &mut Vec<Output>) {
+        let Some(coming) = &mut self.coming else { return self.obey(now, order, out) };
+        let orders = coming.behind.as_mut().map_or(&mut coming.orders, |(_, orders)| orders);
+        // They are given again and again, and each is about one bucket: there are no more of them than buckets.
+        if !orders.contains(&order) {
+            orders.push(order);
+        }
+    }
+
+    pub(crate) fn obey(&mut self, now: Instant, order: Order, out: &mut Vec<Output>) {
         match order {
             Order::HandOver { bucket, to } => self.drive(now, bucket, phaser::Input::HandOver { to }, out),
             Order::Split { bucket, child, slots } => {

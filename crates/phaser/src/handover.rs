@@ -52,6 +52,10 @@ impl<C: Conduct> Phaser<C> {
         let nonce = self.nonce + 1;
         let is_bound = self.is_bound();
         let Role::Leading(leader) = &mut self.role else { return };
+        if leader.succession.is_some() {
+            leader.ordered = Some(to);
+            return;
+        }
         // Below the minimum nothing commits (R8): neither what is to drain, nor the successor's Reign. And whoever asks again and
         // again must not keep the bucket from seating whom it needs.
         if is_bound || !leader.government.in_sync() {
@@ -59,7 +63,7 @@ impl<C: Conduct> Phaser<C> {
         }
         let Some(to) = leader.government.secondaries.iter().copied().find(|m| m.node == to) else { return };
         let idle = leader.hand_over == HandOver::None && leader.growth == Growth::None;
-        if !leader.serving || !idle || leader.succession.is_some() {
+        if !leader.serving || !idle {
             return;
         }
         leader.hand_over = HandOver::Draining { to, nonce, told: false, until: now + self.config.drain_budget };

@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::growth::Growth;
 use crate::handover::HandOver;
 use crate::io::{Dropped, Event, Outbox, Output, Refusal, Served, Ticket};
+use crate::lease::MOST_GRANTS;
 use crate::log::Log;
 use crate::message::{Message, Progress};
 use crate::peer::{Part, Peer};
@@ -18,6 +19,10 @@ use crate::phaser::{Phaser, Request, Role, Waiting};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Leader {
     pub(crate) term: Term,
+    /// The terms before it that were led in this very rule, oldest first: whoever granted something in them may be told that nothing is read in
+    /// them any more. (Otherwise: 1. n2 is a candidate of n1 in t2, and grants; 2. it is seated in t3, and leads in t4; 3. n1 abdicates of t3, and
+    /// n2 waits until what it granted in t2 has run out.)
+    pub(crate) led: Vec<Term>,
     pub(crate) government: Government,
     /// The entry that began this rule; nothing is served before it is committed (R4).
     pub(crate) reign: Index,
@@ -27,6 +32,8 @@ pub(crate) struct Leader {
     pub(crate) hand_over: HandOver,
     /// A successor that was seen and is ours too, while its promise becomes durable.
     pub(crate) succession: Option<Government>,
+    /// Who is to lead, by an order that came meanwhile: it is about the government that comes.
+    pub(crate) ordered: Option<NodeId>,
     /// Slots of a Split that is appended and not yet committed: writes to them wait.
     pub(crate) parting: SlotSet,
     /// Its log ends with a Freeze, committed or not: all writes wait, until they can go elsewhere.
@@ -52,6 +59,7 @@ impl Leader {
         let peers = Self::seats(&government).map(|(member, part)| Peer::new(member, part, reign, now)).collect();
         Self {
             term: government.term,
+            led: Vec::new(),
             government,
             reign,
             serving: false,
@@ -59,6 +67,7 @@ impl Leader {
             growth: Growth::None,
             hand_over: HandOver::None,
             succession: None,
+            ordered: None,
             parting,
             freezing: false,
             tickets: VecDeque::new(),
@@ -95,6 +104,10 @@ impl Leader {
             };
             self.peers.push(peer);
         }
+        if self.led.len() == MOST_GRANTS {
+            self.led.remove(0);
+        }
+        self.led.push(self.term);
         self.term = government.term;
         self.government = government;
         self.growth = Growth::None;
@@ -532,7 +545,7 @@ impl<C: Conduct> Phaser<C> {
         if upto <= self.commit {
             return upto;
         }
-        let tail = self.log.milestones().filter(|e| e.at.index > self.commit && e.at.index <= upto);
+        let tail = self.log.milestones_after(self.commit).take_while(|e| e.at.index <= upto);
         let mut splits = tail.filter(|e| e.split().is_some() || e.absorb().is_some());
         splits.next().map_or(upto, |e| e.at.index.prev())
     }

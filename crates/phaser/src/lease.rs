@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use blueprint::{Breach, Conduct, Instant, Term};
 
 /// Terms in which an unexpired lease may be remembered at once. Beyond it the two oldest become one, which only waits longer.
-const MOST_GRANTS: usize = 8;
+pub(crate) const MOST_GRANTS: usize = 8;
 
 /// An abstention: this replica will not reign in any higher term before its time has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -184,6 +184,16 @@ impl Log {
         runs.chain(open.into_iter().flat_map(Open::iter)).filter(EntryRef::is_milestone)
     }
 
+    /// Those of them above that index. What lies below is not looked at: this is asked with every commit of a bucket that grows, and of
+    /// every bucket with each blueprint.
+    pub fn milestones_after(&self, index: Index) -> impl DoubleEndedIterator<Item = EntryRef<'_>> {
+        let first = index.max(self.base.index).next();
+        let runs = self.runs_from(first).filter(|run| run.may_have_milestones()).flat_map(Run::iter);
+        let open = self.open.may_have_milestones().then_some(&self.open);
+        let all = runs.chain(open.into_iter().flat_map(Open::iter));
+        all.filter(move |entry| entry.at.index >= first && entry.is_milestone())
+    }
+
     /// What entries and their heads take.
     pub fn bytes(&self) -> usize {
         self.runs.iter().map(Run::bytes).sum::<usize>() + self.open.bytes()
@@ -197,7 +207,7 @@ impl Log {
     /// What Absorbs after `base` bring: whoever begins there meets them in the log, and has the slots from then on. (Otherwise a member that
     /// took them over from its own copy and restarts says that it misses them, until it has applied the Absorb again: seed 4954.)
     pub(crate) fn absorbed_after(&self, base: Index) -> SlotSet {
-        let absorbed = self.milestones().filter(|e| e.at.index > base).filter_map(|e| e.absorb());
+        let absorbed = self.milestones_after(base).filter_map(|e| e.absorb());
         absorbed.fold(SlotSet::empty(), |all, (.., slots)| all.union(&slots))
     }
 

@@ -240,7 +240,7 @@ impl<C: Conduct> Phaser<C> {
 
     /// The Absorbs that are still to be applied, committed or not: of which bucket, as of which Freeze, with which slots.
     pub fn awaited(&self) -> impl Iterator<Item = (BucketId, Position, SlotSet)> {
-        self.log.milestones().rev().take_while(|e| e.at.index > self.applied).filter_map(|e| e.absorb())
+        self.log.milestones_after(self.applied).rev().filter_map(|e| e.absorb())
     }
 
     /// The slots that it has, or will have by its log; and those of splits that the blueprint is yet to hear of.

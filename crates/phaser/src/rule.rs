@@ -2,6 +2,8 @@
 //!
 //! named primary → promise durable (R2, R4) → what it granted has run out (R5) → Reign appended → Reign committed → serves
 
+use alloc::vec::Vec;
+
 use blueprint::{Breach, Change, Conduct, Government, Instant, Term};
 
 use crate::entries::Entries;
@@ -60,11 +62,11 @@ impl<C: Conduct> Phaser<C> {
                 }
                 return self.try_succeed(now, out);
             }
-            let term = leader.term;
+            let led: Vec<Term> = leader.led.iter().copied().chain([leader.term]).collect();
             let heir = government.primary;
             self.step_down(now, out);
             if heir != self.me {
-                out.send(self.me, heir, Message::Abdicate { term });
+                led.into_iter().for_each(|term| out.send(self.me, heir, Message::Abdicate { term }));
             }
         }
         if government.primary == self.me {
@@ -177,10 +179,14 @@ impl<C: Conduct> Phaser<C> {
             return;
         }
         let government = leader.succession.take().expect("just looked");
+        let ordered = leader.ordered.take();
         leader.adopt::<C>(government, self.log.last().index, now, &self.config);
         self.try_merge(now, out);
         self.serve_backlog(now, out);
         self.try_commit(now, out);
+        if let Some(to) = ordered {
+            self.on_hand_over(now, to, out);
+        }
     }
 
     /// Leads no more, whatever the reason. What was appended stays unanswered here (R12), what was not goes elsewhere.

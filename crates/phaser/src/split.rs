@@ -97,7 +97,7 @@ impl<C: Conduct> Phaser<C> {
             Payload::Absorb { from, .. } => view.absorbed.contains(&(from, e.at)),
             Payload::Reign | Payload::Command { .. } | Payload::Freeze { .. } => false,
         };
-        let tail = self.log.milestones().rev().take_while(|e| e.at.index > self.commit);
+        let tail = self.log.milestones_after(self.commit).rev();
         let Some(index) = tail.filter(registered).map(|e| e.at.index).next() else { return };
         let term = view.government.term;
         if term > self.promised {
@@ -132,7 +132,7 @@ impl<C: Conduct> Phaser<C> {
 
     /// Splits that are still to be applied.
     pub(crate) fn tail_splits(&self) -> impl Iterator<Item = (BucketId, Position)> {
-        let tail = self.log.milestones().rev().take_while(|e| e.at.index > self.applied);
+        let tail = self.log.milestones_after(self.applied).rev();
         tail.filter_map(|e| Some((e.split()?, e.at)))
     }
 }

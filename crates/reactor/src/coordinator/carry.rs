@@ -37,16 +37,21 @@ impl<C: Conduct> Coordinator<C> {
             }
             let mine = self.is_my_turn_at_once(now, Need::Step { id, step });
             let until = match blueprint.standing(operation) {
-                Standing::True | Standing::Hitched(_) => {
-                    self.propose(now, Command::AdvanceOperation { id, from_step: step }, mine, out)
-                }
-                Standing::Open => self.bring_about(now, &blueprint, operation, mine, out),
+                Standing::True => self.advance(now, &blueprint, operation, mine, out),
+                Standing::Hitched(_) => self.propose(now, Command::AdvanceOperation { id, from_step: step }, mine, out),
+                Standing::Open => self.bring_about(now, &blueprint, operation, step, mine, out),
             };
             self.wait(now, about, until);
+            for step in blueprint.ripe_ahead(operation) {
+                let mine = self.is_my_turn_at_once(now, Need::Step { id, step });
+                let until = self.bring_about(now, &blueprint, operation, step, mine, out);
+                self.wait(now, Subject::Operation { id, step }, until);
+            }
         }
     }
 
-    fn bring_about(
+    /// Over all steps that are true by now: the meta group decides them together, as they come together.
+    fn advance(
         &mut self,
         now: Instant,
         blueprint: &Blueprint,
@@ -54,12 +59,30 @@ impl<C: Conduct> Coordinator<C> {
         mine: bool,
         out: &mut Outbox,
     ) -> Until {
-        let step = operation.step().expect("an open operation has a step");
+        let advance = |from_step| Command::AdvanceOperation { id: operation.id, from_step };
+        let until = self.propose(now, advance(operation.at), mine, out);
+        let later = operation.at + 1..operation.steps.len() as u32;
+        for step in later.take_while(|step| blueprint.standing_at(operation, *step) == Standing::True) {
+            self.propose(now, advance(step), mine, out);
+        }
+        until
+    }
+
+    fn bring_about(
+        &mut self,
+        now: Instant,
+        blueprint: &Blueprint,
+        operation: &Operation,
+        at: u32,
+        mine: bool,
+        out: &mut Outbox,
+    ) -> Until {
+        let step = operation.steps.get(at as usize).expect("an open operation has a step");
         let Some(bucket) = step.bucket() else {
             return self.bring_about_at_large(now, blueprint, operation, mine, out);
         };
         let government = blueprint.government(bucket).expect("an open step has a bucket that is governed");
-        match self.due(now, operation, step, government) {
+        match self.due(now, operation, at, government) {
             Due::Nothing(until) => until,
             Due::Propose(change) => {
                 let command = Command::Succeed { bucket, replaces: government.term, change };
@@ -116,7 +139,8 @@ impl<C: Conduct> Coordinator<C> {
         self.propose(now, command, mine, out)
     }
 
-    fn due(&self, now: Instant, operation: &Operation, step: &Step, government: &Government) -> Due {
+    fn due(&self, now: Instant, operation: &Operation, at: u32, government: &Government) -> Due {
+        let step = &operation.steps[at as usize];
         let primary = government.primary.node;
         let silent = |node: NodeId| !self.watch.hears(node, now);
         match step {
@@ -124,7 +148,10 @@ impl<C: Conduct> Coordinator<C> {
             Step::Enlist { node, .. } => Due::Propose(Change::Enlist { node: *node }),
             Step::AwaitSeated { node, .. } => Due::Nothing(Until::Seated { node: *node, primary }),
             Step::HandOver { bucket, to } => self.hand_over_due(now, *bucket, *to, government),
-            Step::Dismiss { bucket, node } => self.dismiss_due(now, operation, *bucket, *node, government),
+            Step::Dismiss { bucket, node } => {
+                let seated = operation.seated_before(at, *bucket).collect();
+                self.dismiss_due(now, seated, *bucket, *node, government)
+            }
             Step::AwaitRestart { node, life, .. } => Due::Nothing(self.restart_due(*node, *life, primary)),
             Step::Repair { .. } => unreachable!("it is true from the moment it is written down"),
             Step::Split { .. } if silent(primary) => Due::Nothing(Until::Answers(primary)),
@@ -183,14 +210,14 @@ impl<C: Conduct> Coordinator<C> {
     fn dismiss_due(
         &self,
         now: Instant,
-        operation: &Operation,
+        seated: Vec<NodeId>,
         bucket: BucketId,
         node: NodeId,
         government: &Government,
     ) -> Due {
         let primary = government.primary;
         let is_member = |node: NodeId| government.members().any(|m| m.node == node);
-        if let Some(slow) = operation.seated(bucket).find(|n| *n != node && !is_member(*n)) {
+        if let Some(slow) = seated.into_iter().find(|n| *n != node && !is_member(*n)) {
             return Due::Nothing(Until::Seated { node: slow, primary: primary.node });
         }
         // A plan may be old, and others may have died since. Whoever is to go is needed until there are enough without it; recovery

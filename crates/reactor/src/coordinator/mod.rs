@@ -215,9 +215,11 @@ impl<C: Conduct> Coordinator<C> {
         let departing = self.depart(now, out);
         self.welcome_back(now, out);
         self.relieve(now, &departing, out);
+        // Before orders: 1. a candidate is seated; 2. its primary is told to hand over to it, and knows of no such secondary yet. It would
+        // be told again only a period later.
+        self.push_blueprint(now, out);
         self.carry_operations(now, out);
         self.rebalance(now, out);
-        self.push_blueprint(now, out);
         self.wait_for_echoes(now);
         self.turns.settle();
         self.waited.clear();

@@ -81,6 +81,13 @@ impl Watch {
         if !self.is_asked(node) || self.heard.get(&node).is_some_and(|h| h.round > round) {
             return;
         }
+        // Of one round, in which it may have been asked about one bucket after the other: none of that is forgotten.
+        let mut answer = answer;
+        if let Some(before) = self.heard.remove(&node).filter(|h| h.round == round) {
+            let mut holds = before.answer.holds;
+            holds.append(&mut answer.holds);
+            answer.holds = holds;
+        }
         self.heard.insert(node, Heard { round, sent, answer });
     }
 

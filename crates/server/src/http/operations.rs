@@ -251,9 +251,9 @@ impl Office {
                 let blueprint = desk.blueprint();
                 let mut waits: BTreeMap<OperationId, Vec<String>> = BTreeMap::new();
                 for wait in desk.coordinator().waits() {
-                    // The coordinator may know more than this node acts on: what it says of another step would confuse.
+                    // The coordinator may know less than this node acts on: what it says of a step that is true would confuse.
                     if let Subject::Operation { id, step } = wait.about
-                        && blueprint.operations.get(&id).is_some_and(|operation| operation.at == step)
+                        && blueprint.operations.get(&id).is_some_and(|operation| operation.at <= step)
                     {
                         waits.entry(id).or_default().push(named(&wait.to_string(), blueprint));
                     }

@@ -118,19 +118,19 @@ impl<C: Conduct> World<C> {
         let (blueprint, reports) = (&self.meta.blueprint, &self.meta.state.reports);
         let answers = |node: NodeId| self.reaches(host, node);
         let government = |bucket| blueprint.government(bucket);
-        let operation = match wait.about {
+        let (operation, at) = match wait.about {
             Subject::Operation { id, step } => {
                 let Some(operation) = blueprint.operations.get(&id) else { return false };
-                if operation.is_over() || operation.at != step {
+                if operation.is_over() || operation.at > step {
                     return false;
                 }
-                Some(operation)
+                (Some(operation), step)
             }
-            Subject::Coordinator | Subject::Node(_) | Subject::Bucket(_) | Subject::Balance => None,
+            Subject::Coordinator | Subject::Node(_) | Subject::Bucket(_) | Subject::Balance => (None, 0),
         };
         let bucket = match wait.about {
             Subject::Bucket(bucket) => Some(bucket),
-            _ => operation.and_then(|o| o.step()).and_then(blueprint::Step::bucket),
+            _ => operation.and_then(|o| o.steps.get(at as usize)).and_then(blueprint::Step::bucket),
         };
         let governed = bucket.and_then(government);
         let is_member = |node: NodeId| governed.is_some_and(|g| g.members().any(|m| m.node == node));
