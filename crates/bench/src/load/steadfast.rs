@@ -139,6 +139,8 @@ struct Crowd {
     began: Instant,
     doubts_routes: bool,
     looked: Instant,
+    /// Somebody is being asked.
+    look: Option<JoinHandle<Option<Routes>>>,
     chronicle: Chronicle,
 }
 
@@ -210,6 +212,7 @@ impl Crowd {
             began,
             doubts_routes: false,
             looked: began,
+            look: None,
             chronicle: Chronicle::default(),
         })
     }
@@ -394,18 +397,21 @@ impl Crowd {
     }
 
     /// Nodes may be asked that are dying, and those that answer may know less than whoever said `MOVED`: so it is asked for until nobody has
-    /// doubts any more.
+    /// doubts any more. By a thread of its own, as clients do it: no write waits for the answer.
     fn look_who_leads(&mut self, now: Instant) {
-        if !self.doubts_routes || now - self.looked < LOOK {
+        if let Some(look) = self.look.take_if(|look| look.is_finished())
+            && let Ok(Some(routes)) = look.join()
+        {
+            self.routes = routes;
+        }
+        if self.look.is_some() || !self.doubts_routes || now - self.looked < LOOK {
             return;
         }
         (self.doubts_routes, self.looked) = (false, now);
         // Another one first each time: the one that is dead must not be asked for ever.
         let first = self.dice.below(self.nodes.len());
         let order: Vec<SocketAddr> = self.nodes[first..].iter().chain(&self.nodes[..first]).copied().collect();
-        if let Some(routes) = Routes::learn(&order) {
-            self.routes = routes;
-        }
+        self.look = Some(std::thread::spawn(move || Routes::learn(&order)));
     }
 }
 
