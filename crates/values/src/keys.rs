@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use self::expiries::Expiries;
-use crate::item::{Item, Seen, Text};
+use crate::item::{ItemMut, ItemRef, Loose, Seen, Text};
 use crate::shelf::{Shelf, Spot};
 use crate::value::{Value, weight_of_items};
 use crate::{Reply, errors};
@@ -65,7 +65,7 @@ impl Keys {
         self.shelf.len()
     }
 
-    pub(crate) fn get(&self, key: &[u8]) -> Option<&Item> {
+    pub(crate) fn get(&self, key: &[u8]) -> Option<ItemRef<'_>> {
         self.shelf.get(Name::of(key))
     }
 
@@ -94,7 +94,7 @@ impl Keys {
     }
 
     pub(crate) fn text(&self, key: &[u8]) -> Result<Option<Text<'_>>, Reply> {
-        match self.get(key).map(Item::seen) {
+        match self.get(key).map(ItemRef::seen) {
             None => Ok(None),
             Some(Seen::Text(text)) => Ok(Some(text)),
             Some(Seen::List(_)) => Err(errors::wrong_type()),
@@ -102,7 +102,7 @@ impl Keys {
     }
 
     pub(crate) fn list(&self, key: &[u8]) -> Result<Option<&VecDeque<Bytes>>, Reply> {
-        match self.get(key).map(Item::seen) {
+        match self.get(key).map(ItemRef::seen) {
             None => Ok(None),
             Some(Seen::List(items)) => Ok(Some(items)),
             Some(Seen::Text(_)) => Err(errors::wrong_type()),
@@ -116,8 +116,8 @@ impl Keys {
         change: impl FnOnce(&[u8]) -> Result<T, Reply>,
     ) -> Result<Option<T>, Reply> {
         let Ok(spot) = self.shelf.find(Name::of(key)) else { return Ok(None) };
-        let item = self.shelf.item_mut(spot);
-        let Seen::Text(old) = item.seen() else { return Err(errors::wrong_type()) };
+        let mut item = self.shelf.item_mut(spot);
+        let Seen::Text(old) = item.as_ref().seen() else { return Err(errors::wrong_type()) };
         let (before, new) = (old.len(), change(&old)?);
         item.set_text(new.as_ref());
         self.weigh(before as u64, new.as_ref().len() as u64);
@@ -130,13 +130,14 @@ impl Keys {
         let spot = match self.shelf.find(name) {
             Ok(spot) => spot,
             Err(spot) => {
-                let mut item = Item::of_text(key, None, &[]);
-                item.write_at(offset, part);
+                let mut item = Loose::of_text(key, None, &[]);
+                item.as_mut().write_at(offset, part);
                 self.insert(spot, name.place, item);
                 return Ok(offset + part.len());
             }
         };
-        let Seen::Text(old) = self.shelf.item_mut(spot).seen() else { return Err(errors::wrong_type()) };
+        let item = self.shelf.item_mut(spot);
+        let Seen::Text(old) = item.as_ref().seen() else { return Err(errors::wrong_type()) };
         let length = old.len().max(offset + part.len());
         self.change(spot, |item| item.write_at(offset, part));
         Ok(length)
@@ -169,7 +170,7 @@ impl Keys {
                 self.change(spot, |item| item.set_value(value));
                 self.change_expiry(spot, name.place, expiry);
             }
-            Err(spot) => self.insert(spot, name.place, Item::of(key, expiry.after(None), value)),
+            Err(spot) => self.insert(spot, name.place, Loose::of(key, expiry.after(None), value)),
         }
     }
 
@@ -181,7 +182,7 @@ impl Keys {
                 self.change(spot, |item| item.set_text(text));
                 self.change_expiry(spot, name.place, expiry);
             }
-            Err(spot) => self.insert(spot, name.place, Item::of_text(key, expiry.after(None), text)),
+            Err(spot) => self.insert(spot, name.place, Loose::of_text(key, expiry.after(None), text)),
         }
     }
 
@@ -198,7 +199,7 @@ impl Keys {
         self.take(key).is_some()
     }
 
-    pub(crate) fn take(&mut self, key: &[u8]) -> Option<Item> {
+    pub(crate) fn take(&mut self, key: &[u8]) -> Option<Loose> {
         let name = Name::of(key);
         let spot = self.shelf.find(name).ok()?;
         Some(self.take_at(spot, name.place))
@@ -225,36 +226,36 @@ impl Keys {
     /// The longest expired first.
     pub(crate) fn expired(&self, clock: u64) -> impl Iterator<Item = &[u8]> {
         let due = self.expiries.iter().take_while(move |(expires, _)| *expires <= clock);
-        due.flat_map(|(expires, place)| self.expiring(expires, place).map(Item::key))
+        due.flat_map(|(expires, place)| self.expiring(expires, place).map(ItemRef::key))
     }
 
     /// Those that the index speaks of: nearly always one.
-    fn expiring(&self, expires: u64, place: u32) -> impl Iterator<Item = &Item> {
+    fn expiring(&self, expires: u64, place: u32) -> impl Iterator<Item = ItemRef<'_>> {
         let here = self.shelf.iter_from(place).take_while(move |(at, _)| *at == place);
         here.map(|(_, item)| item).filter(move |item| item.expires() == Some(expires))
     }
 
     /// In the order of scans.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Item> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ItemRef<'_>> {
         self.shelf.iter().map(|(_, item)| item)
     }
 
     /// From that place on, each with its place.
-    pub(crate) fn iter_from(&self, place: u32) -> impl Iterator<Item = (u32, &Item)> {
+    pub(crate) fn iter_from(&self, place: u32) -> impl Iterator<Item = (u32, ItemRef<'_>)> {
         self.shelf.iter_from(place)
     }
 
-    fn change(&mut self, spot: Spot, change: impl FnOnce(&mut Item)) {
-        let item = self.shelf.item_mut(spot);
-        let before = item.seen().weight();
-        change(item);
-        let after = item.seen().weight();
+    fn change(&mut self, spot: Spot, change: impl FnOnce(&mut ItemMut<'_>)) {
+        let mut item = self.shelf.item_mut(spot);
+        let before = item.as_ref().seen().weight();
+        change(&mut item);
+        let after = item.as_ref().seen().weight();
         self.weigh(before, after);
     }
 
     fn change_expiry(&mut self, spot: Spot, place: u32, expiry: Expiry) {
-        let item = self.shelf.item_mut(spot);
-        let before = item.expires();
+        let mut item = self.shelf.item_mut(spot);
+        let before = item.as_ref().expires();
         let after = expiry.after(before);
         if before != after {
             item.set_expiry(after);
@@ -277,32 +278,32 @@ impl Keys {
         }
     }
 
-    fn insert(&mut self, spot: Spot, place: u32, item: Item) {
-        self.note(place, &item);
+    fn insert(&mut self, spot: Spot, place: u32, item: Loose) {
+        self.note(place, item.as_ref());
         self.shelf.insert(spot, place, item);
     }
 
     /// It comes now.
-    fn note(&mut self, place: u32, item: &Item) {
+    fn note(&mut self, place: u32, item: ItemRef<'_>) {
         self.weigh(0, weight(item));
         self.note_expiry(item.expires(), place);
     }
 
-    fn take_at(&mut self, spot: Spot, place: u32) -> Item {
+    fn take_at(&mut self, spot: Spot, place: u32) -> Loose {
         let item = self.shelf.remove(spot);
-        self.weigh(weight(&item), 0);
-        self.forget_expiry(item.expires(), place);
+        self.weigh(weight(item.as_ref()), 0);
+        self.forget_expiry(item.as_ref().expires(), place);
         item
     }
 }
 
-fn weight(item: &Item) -> u64 {
+fn weight(item: ItemRef<'_>) -> u64 {
     item.key().len() as u64 + PER_KEY + item.seen().weight()
 }
 
 impl View<'_> {
     /// Is it there at this time? For those who go through keys that their command did not name.
-    pub(crate) fn sees(&self, item: &Item) -> bool {
+    pub(crate) fn sees(&self, item: ItemRef<'_>) -> bool {
         !item.is_expired(self.clock)
     }
 }

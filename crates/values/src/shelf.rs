@@ -4,9 +4,12 @@
 //! and one more at the key itself. That is a leaf. A slot with many keys has many leaves, and looks for the one by the places with which
 //! they begin.
 
+mod marks;
+
 use std::slice;
 
-use crate::item::Item;
+use self::marks::Marks;
+use crate::item::{Item, ItemMut, ItemRef, Loose};
 use crate::keys::Name;
 
 /// More than so many make two leaves of one. So few that all places are compared in the time of one look at memory, and that a new
@@ -25,8 +28,9 @@ pub(crate) enum Shelf {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Leaf {
-    /// Sorted; `items` has the same order, and those of one place are in the order of their keys.
-    places: Vec<u32>,
+    /// The place and the head of each item, sorted by place. Has room for as many as `items` has.
+    marks: Marks,
+    /// In the same order, and those of one place are in the order of their keys.
     items: Vec<Item>,
 }
 
@@ -82,14 +86,15 @@ impl Shelf {
         }
     }
 
-    pub(crate) fn get(&self, name: Name<'_>) -> Option<&Item> {
+    pub(crate) fn get(&self, name: Name<'_>) -> Option<ItemRef<'_>> {
         let Spot { leaf, .. } = self.find_leaf(name);
         let leaf = &self.leaves()[leaf];
-        leaf.find(name).ok().map(|at| &leaf.items[at])
+        leaf.find(name).ok().and_then(|at| leaf.get(at))
     }
 
-    pub(crate) fn item_mut(&mut self, spot: Spot) -> &mut Item {
-        &mut self.leaves_mut()[spot.leaf].items[spot.at]
+    pub(crate) fn item_mut(&mut self, spot: Spot) -> ItemMut<'_> {
+        let leaf = &mut self.leaves_mut()[spot.leaf];
+        ItemMut { head: leaf.marks.head_mut(spot.at), item: &mut leaf.items[spot.at] }
     }
 
     /// `find` in steps, each of which looks at memory that the one before knew of: for those who look for many at a time. The first finds
@@ -104,21 +109,21 @@ impl Shelf {
 
     /// The second step has looked at a place.
     pub(crate) fn place_at(&self, spot: Spot) -> u32 {
-        self.leaves()[spot.leaf].places.get(spot.at).copied().unwrap_or(0)
+        self.leaves()[spot.leaf].marks.place(spot.at).unwrap_or(0)
     }
 
     /// The third goes to where the place is.
     pub(crate) fn find_place(&self, spot: Spot, place: u32) -> Spot {
-        Spot { at: self.leaves()[spot.leaf].find_place(place), ..spot }
+        Spot { at: self.leaves()[spot.leaf].marks.find(place), ..spot }
     }
 
     /// The fourth has the item. What may be there is not there for sure.
-    pub(crate) fn item_at(&self, spot: Spot) -> Option<&Item> {
-        self.leaves()[spot.leaf].items.get(spot.at)
+    pub(crate) fn item_at(&self, spot: Spot) -> Option<ItemRef<'_>> {
+        self.leaves()[spot.leaf].get(spot.at)
     }
 
     /// At the spot where it was looked for and not found.
-    pub(crate) fn insert(&mut self, spot: Spot, place: u32, item: Item) {
+    pub(crate) fn insert(&mut self, spot: Spot, place: u32, item: Loose) {
         if let Shelf::Many(many) = self {
             many.count += 1;
             if spot.at == 0 {
@@ -134,7 +139,7 @@ impl Shelf {
     }
 
     /// After all others. About so many follow.
-    pub(crate) fn push(&mut self, place: u32, item: Item, following: usize) {
+    pub(crate) fn push(&mut self, place: u32, item: Loose, following: usize) {
         if let Shelf::Many(many) = self {
             many.count += 1;
         }
@@ -153,10 +158,11 @@ impl Shelf {
 
     pub(crate) fn last(&self) -> Option<Name<'_>> {
         let leaf = self.leaves().last()?;
-        Some(Name { place: *leaf.places.last()?, key: leaf.items.last()?.key() })
+        let last = leaf.items.len().checked_sub(1)?;
+        Some(Name { place: leaf.marks.place(last)?, key: leaf.get(last)?.key() })
     }
 
-    pub(crate) fn remove(&mut self, spot: Spot) -> Item {
+    pub(crate) fn remove(&mut self, spot: Spot) -> Loose {
         match self {
             Shelf::One(leaf) => leaf.remove(spot.at),
             Shelf::Many(many) => {
@@ -170,23 +176,23 @@ impl Shelf {
     }
 
     /// All of them in their order, a leaf at a time.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = &[Item]> {
-        self.leaves().iter().map(|leaf| &leaf.items[..])
+    pub(crate) fn rows(&self) -> impl Iterator<Item = impl Iterator<Item = ItemRef<'_>> + Clone> {
+        self.leaves().iter().map(|leaf| leaf.from(0).map(|(_, item)| item))
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Item)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, ItemRef<'_>)> {
         self.leaves().iter().flat_map(|leaf| leaf.from(0))
     }
 
     /// From that place on.
-    pub(crate) fn iter_from(&self, place: u32) -> impl Iterator<Item = (u32, &Item)> {
+    pub(crate) fn iter_from(&self, place: u32) -> impl Iterator<Item = (u32, ItemRef<'_>)> {
         // The one before the first that begins at the place, or after it, may end with it.
         let leaf = match self {
             Shelf::One(_) => 0,
             Shelf::Many(many) => many.firsts.partition_point(|first| *first < place).saturating_sub(1),
         };
         let (leaf, rest) = self.leaves()[leaf..].split_first().expect("there is one that is before all others");
-        leaf.from(leaf.find_place(place)).chain(rest.iter().flat_map(|leaf| leaf.from(0)))
+        leaf.from(leaf.marks.find(place)).chain(rest.iter().flat_map(|leaf| leaf.from(0)))
     }
 
     /// What is in it was in the leaf before it.
@@ -194,12 +200,12 @@ impl Shelf {
         match self {
             Shelf::One(only) => {
                 let leaves = vec![std::mem::take(only), leaf];
-                let firsts = leaves.iter().map(|leaf| leaf.places[0]).collect();
+                let firsts = leaves.iter().map(Leaf::first).collect();
                 let count = leaves.iter().map(|leaf| leaf.items.len()).sum();
                 *self = Shelf::Many(Box::new(Many { firsts, leaves, count }));
             }
             Shelf::Many(many) => {
-                many.firsts.insert(at, leaf.places[0]);
+                many.firsts.insert(at, leaf.first());
                 many.leaves.insert(at, leaf);
             }
         }
@@ -207,16 +213,21 @@ impl Shelf {
 }
 
 impl Leaf {
-    /// Where something of that place is, or would be.
-    fn find_place(&self, place: u32) -> usize {
-        // Counting all of them costs less than to decide after each whether to go on.
-        self.places.iter().map(|known| u32::from(*known < place)).sum::<u32>() as usize
+    /// The place with which it begins. Of an empty one nobody asks.
+    fn first(&self) -> u32 {
+        self.marks.place(0).expect("it has items")
+    }
+
+    fn get(&self, at: usize) -> Option<ItemRef<'_>> {
+        Some(ItemRef { head: self.marks.head(at)?, item: self.items.get(at)? })
     }
 
     fn find(&self, name: Name<'_>) -> Result<usize, usize> {
-        let mut at = self.find_place(name.place);
-        while self.places.get(at) == Some(&name.place) {
-            let key = self.items[at].key();
+        let mut at = self.marks.find(name.place);
+        while self.marks.place(at) == Some(name.place)
+            && let Some(item) = self.get(at)
+        {
+            let key = item.key();
             if key == name.key {
                 return Ok(at);
             }
@@ -228,26 +239,26 @@ impl Leaf {
         Err(at)
     }
 
-    fn from(&self, at: usize) -> impl Iterator<Item = (u32, &Item)> {
-        self.places[at..].iter().copied().zip(&self.items[at..])
+    fn from(&self, at: usize) -> impl Iterator<Item = (u32, ItemRef<'_>)> + Clone {
+        let marked = self.marks.from(at).zip(&self.items[at..]);
+        marked.map(|((place, head), item)| (place, ItemRef { head, item }))
     }
 
     fn make_room(&mut self, count: usize) {
         if self.items.len() == self.items.capacity() {
-            self.places.reserve_exact(count);
+            self.marks.reserve_exact(count);
             self.items.reserve_exact(count);
         }
     }
 
-    fn insert(&mut self, at: usize, place: u32, item: Item) {
+    fn insert(&mut self, at: usize, place: u32, Loose { head, item }: Loose) {
         self.make_room(AT_ONCE);
-        self.places.insert(at, place);
+        self.marks.insert(at, place, head);
         self.items.insert(at, item);
     }
 
-    fn remove(&mut self, at: usize) -> Item {
-        self.places.remove(at);
-        let item = self.items.remove(at);
+    fn remove(&mut self, at: usize) -> Loose {
+        let item = Loose { head: self.marks.remove(at), item: self.items.remove(at) };
         if self.items.capacity() > 2 * self.items.len() + AT_ONCE {
             self.shrink();
         }
@@ -255,19 +266,18 @@ impl Leaf {
     }
 
     fn shrink(&mut self) {
-        self.places.shrink_to_fit();
+        self.marks.shrink_to_fit();
         self.items.shrink_to_fit();
     }
 
     fn append(&mut self, mut upper: Leaf) {
-        self.places.reserve_exact(upper.places.len());
         self.items.reserve_exact(upper.items.len());
-        self.places.append(&mut upper.places);
+        self.marks.append(&upper.marks);
         self.items.append(&mut upper.items);
     }
 
     fn split_off(&mut self, at: usize) -> Leaf {
-        let upper = Leaf { places: self.places.split_off(at), items: self.items.split_off(at) };
+        let upper = Leaf { marks: self.marks.split_off(at), items: self.items.split_off(at) };
         self.shrink();
         upper
     }
@@ -280,17 +290,18 @@ impl Many {
         if self.firsts.get(after) == Some(&name.place) {
             // Some begin with that very place, and their keys decide.
             let same = self.firsts[after..].partition_point(|first| *first == name.place);
-            after += self.leaves[after..after + same].partition_point(|leaf| leaf.items[0].key() <= name.key);
+            after += self.leaves[after..after + same]
+                .partition_point(|leaf| leaf.get(0).is_some_and(|first| first.key() <= name.key));
         }
         after.saturating_sub(1)
     }
 
-    fn remove(&mut self, spot: Spot) -> Item {
+    fn remove(&mut self, spot: Spot) -> Loose {
         let leaf = &mut self.leaves[spot.leaf];
         let item = leaf.remove(spot.at);
         self.count -= 1;
-        if let Some(first) = leaf.places.first() {
-            self.firsts[spot.leaf] = *first;
+        if let Some(first) = leaf.marks.place(0) {
+            self.firsts[spot.leaf] = first;
         }
         if leaf.items.len() <= FEW {
             self.join(spot.leaf);
@@ -307,7 +318,7 @@ impl Many {
         let upper = self.leaves.remove(lower + 1);
         self.firsts.remove(lower + 1);
         self.leaves[lower].append(upper);
-        self.firsts[lower] = self.leaves[lower].places[0];
+        self.firsts[lower] = self.leaves[lower].first();
     }
 }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::options::{EX, EXAT, PX, PXAT, Time, clamp, is, number};
 use super::rows;
-use crate::item::Item;
+use crate::item::ItemRef;
 use crate::keys::{Keys, View};
 use crate::row::Handler::{Read, Write};
 use crate::row::flag::{FAST, KEYSPACE, READONLY, WRITE};
@@ -131,7 +131,7 @@ fn left(view: &View<'_>, expires: u64) -> u64 {
 
 /// -2: no such key. -1: it does not expire.
 fn told(view: &View<'_>, key: &Bytes, tell: impl Fn(u64) -> u64) -> Reply {
-    Reply::Number(match view.keys.get(key).map(Item::expires) {
+    Reply::Number(match view.keys.get(key).map(ItemRef::expires) {
         None => -2,
         Some(None) => -1,
         Some(Some(expires)) => i64::try_from(tell(expires)).unwrap_or(i64::MAX),

@@ -76,7 +76,7 @@ fn rename(keys: &mut Keys, _: Stamp, words: &[Bytes]) -> Outcome {
         return if keys.contains(source) { Ok(Reply::Ok) } else { Err(errors::no_such_key()) };
     }
     let item = keys.take(source).ok_or_else(errors::no_such_key)?;
-    let expires = item.expires();
+    let expires = item.as_ref().expires();
     put(keys, destination, item.into_value(), expires);
     Ok(Reply::Ok)
 }

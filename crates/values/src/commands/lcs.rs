@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::options::{LONGEST, is, number};
 use super::rows;
-use crate::item::{Item, Seen};
+use crate::item::{ItemRef, Seen};
 use crate::keys::View;
 use crate::row::Handler::Read;
 use crate::row::flag::READONLY;
@@ -17,7 +17,7 @@ pub(crate) const ROWS: &[Row] = rows! {
 
 /// `LCS key key [LEN] [IDX] [MINMATCHLEN length] [WITHMATCHLEN]`
 fn lcs(view: &View<'_>, words: &[Bytes]) -> Outcome {
-    let text = |key: &Bytes| match view.keys.get(key).map(Item::seen) {
+    let text = |key: &Bytes| match view.keys.get(key).map(ItemRef::seen) {
         None => Ok(&[][..]),
         Some(Seen::Text(text)) => Ok(text.bytes()),
         Some(Seen::List(_)) => Err(Reply::error("ERR The specified keys must contain string values")),

@@ -66,7 +66,7 @@ fn flush(keys: &mut Keys, _: Stamp, _: &[Bytes]) -> Outcome {
 }
 
 fn keys(view: &View<'_>, words: &[Bytes]) -> Outcome {
-    let seen = view.keys.iter().filter(|item| view.sees(item) && glob::matches(&words[2], item.key()));
+    let seen = view.keys.iter().filter(|item| view.sees(*item) && glob::matches(&words[2], item.key()));
     Ok(Reply::values(seen.map(|item| Bytes::copy_from_slice(item.key()))))
 }
 
@@ -75,6 +75,6 @@ fn random(view: &View<'_>, words: &[Bytes]) -> Outcome {
     let chance = parse_unsigned(&words[2]).ok_or_else(errors::not_a_number)?;
     let mut around = view.keys.iter_from((chance >> 32) as u32).chain(view.keys.iter_from(0));
     Ok(around
-        .find(|(_, item)| view.sees(item))
+        .find(|(_, item)| view.sees(*item))
         .map_or(Reply::Nil, |(_, item)| Reply::Value(Bytes::copy_from_slice(item.key()))))
 }

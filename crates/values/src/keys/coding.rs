@@ -11,7 +11,7 @@ use serde::ser::SerializeSeq;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Keys, Name};
-use crate::item::{Item, Seen};
+use crate::item::{Loose, Seen};
 use crate::value::Value;
 
 /// Written in one go, where serde would take byte after byte.
@@ -29,7 +29,7 @@ impl Serialize for Keys {
         let mut all = serializer.serialize_seq(Some(self.len()))?;
         for items in self.shelf.rows() {
             // They lie anywhere in memory: this way it is waited for together.
-            black_box(items.iter().fold(0, |seen, item| seen ^ item.touch()));
+            black_box(items.clone().fold(0, |seen, item| seen ^ item.touch()));
             for item in items {
                 all.serialize_element(&(Raw(item.key()), item.seen(), item.expires()))?;
             }
@@ -76,7 +76,7 @@ impl<'de> Visitor<'de> for InOrder {
             let in_order = keys.shelf.last().is_none_or(|last| last < name);
             let item = given.kept(key, expires).filter(|_| in_order);
             let item = item.ok_or_else(|| A::Error::custom("not the encoding of a slot's keys"))?;
-            keys.note(name.place, &item);
+            keys.note(name.place, item.as_ref());
             keys.shelf.push(name.place, item, access.size_hint().unwrap_or(0));
         }
         Ok(keys)
@@ -85,10 +85,10 @@ impl<'de> Visitor<'de> for InOrder {
 
 impl Given<'_> {
     /// None: no value is like that.
-    fn kept(self, key: &[u8], expires: Option<u64>) -> Option<Item> {
+    fn kept(self, key: &[u8], expires: Option<u64>) -> Option<Loose> {
         match self {
-            Given::Text(text) => Some(Item::of_text(key, expires, text)),
-            Given::List(items) => (!items.is_empty()).then(|| Item::of(key, expires, Value::List(items))),
+            Given::Text(text) => Some(Loose::of_text(key, expires, text)),
+            Given::List(items) => (!items.is_empty()).then(|| Loose::of(key, expires, Value::List(items))),
         }
     }
 }

@@ -167,7 +167,7 @@ fn step(keys: &mut Keys, model: &mut Model, name: (u32, [u8; 8]), step: Step) ->
             true
         }
         (Step::Take, _) => {
-            let taken = keys.take(key).map(|item| (item.expires(), item.into_value()));
+            let taken = keys.take(key).map(|item| (item.as_ref().expires(), item.into_value()));
             taken == model.remove(&name).map(|(value, expires)| (expires, value))
         }
         (Step::Reap(clock), held) => {
@@ -192,7 +192,7 @@ proptest! {
             prop_assert_eq!(item.as_ref(), model.get(&name));
             for clock in 0..5 {
                 let mut due: Vec<_> = keys.expired(clock).collect();
-                let times: Vec<_> = due.iter().map(|key| keys.get(key).and_then(Item::expires)).collect();
+                let times: Vec<_> = due.iter().map(|key| keys.get(key).and_then(ItemRef::expires)).collect();
                 prop_assert!(times.is_sorted());
                 due.sort_unstable();
                 let is_due = |expires: &Option<u64>| expires.is_some_and(|expires| expires <= clock);

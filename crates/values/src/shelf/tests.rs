@@ -4,20 +4,22 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn item(key: &[u8], number: u16) -> Item {
-    Item::of_text(key, None, &number.to_le_bytes())
+/// Every other one expires: their heads differ.
+fn item(key: &[u8], number: u16) -> Loose {
+    Loose::of_text(key, number.is_multiple_of(2).then_some(u64::from(number)), &number.to_le_bytes())
 }
 
 /// What the code relies on, whatever happened.
 fn is_sound(shelf: &Shelf) -> bool {
     let leaves = shelf.leaves();
-    let same_order = leaves.iter().all(|leaf| leaf.places.len() == leaf.items.len() && leaf.items.len() <= FULL);
+    let in_step = |leaf: &Leaf| leaf.marks.len() == leaf.items.len() && leaf.marks.capacity() == leaf.items.capacity();
+    let same_order = leaves.iter().all(|leaf| in_step(leaf) && leaf.items.len() <= FULL);
     let many = match shelf {
         Shelf::One(_) => true,
         Shelf::Many(many) => {
-            let firsts = many.leaves.iter().map(|leaf| leaf.places.first());
+            let firsts = many.leaves.iter().map(|leaf| leaf.marks.place(0));
             let count: usize = many.leaves.iter().map(|leaf| leaf.items.len()).sum();
-            many.leaves.len() > 1 && many.count == count && firsts.eq(many.firsts.iter().map(Some))
+            many.leaves.len() > 1 && many.count == count && firsts.eq(many.firsts.iter().copied().map(Some))
         }
     };
     let names = shelf.iter().map(|(place, item)| Name { place, key: item.key() });
@@ -27,10 +29,12 @@ fn is_sound(shelf: &Shelf) -> bool {
 /// What it takes besides what the items take.
 fn memory(shelf: &Shelf) -> usize {
     let leaves = shelf.leaves().iter();
-    let rows: usize = leaves.map(|leaf| 4 * leaf.places.capacity() + 16 * leaf.items.capacity()).sum();
+    let rows: usize = leaves.map(|leaf| 5 * leaf.marks.capacity() + 16 * leaf.items.capacity()).sum();
     let many = match shelf {
         Shelf::One(_) => 0,
-        Shelf::Many(many) => size_of::<Many>() + 4 * many.firsts.capacity() + 48 * many.leaves.capacity(),
+        Shelf::Many(many) => {
+            size_of::<Many>() + 4 * many.firsts.capacity() + size_of::<Leaf>() * many.leaves.capacity()
+        }
     };
     rows + many
 }
@@ -47,7 +51,8 @@ proptest! {
             let item = item(&key, number as u16);
             match (what, shelf.find(name)) {
                 (0..11, Ok(spot)) => {
-                    *shelf.item_mut(spot) = item.clone();
+                    let there = shelf.item_mut(spot);
+                    (*there.head, *there.item) = (item.head, item.item.clone());
                     map.insert((place, key), item);
                 }
                 (0..11, Err(spot)) => {
@@ -66,9 +71,10 @@ proptest! {
                 }
                 (11 | 12, Ok(spot)) => prop_assert_eq!(Some(shelf.remove(spot)), map.remove(&(place, key))),
                 (11 | 12, Err(_)) => prop_assert_eq!(map.get(&(place, key)), None),
-                (13, _) => prop_assert_eq!(shelf.get(name), map.get(&(place, key))),
+                (13, _) => prop_assert_eq!(shelf.get(name), map.get(&(place, key)).map(Loose::as_ref)),
                 _ => {
-                    let expected = map.iter().filter(|((at, _), _)| *at >= place).map(|((at, _), item)| (*at, item));
+                    let expected = map.iter().filter(|((at, _), _)| *at >= place);
+                    let expected = expected.map(|((at, _), item)| (*at, item.as_ref()));
                     prop_assert!(shelf.iter_from(place).eq(expected));
                 }
             }
@@ -81,7 +87,7 @@ proptest! {
         }
         prop_assert!(is_sound(&pushed));
         prop_assert_eq!(&shelf, &pushed);
-        prop_assert!(shelf.iter().eq(map.iter().map(|((place, _), item)| (*place, item))));
+        prop_assert!(shelf.iter().eq(map.iter().map(|((place, _), item)| (*place, item.as_ref()))));
     }
 }
 
@@ -89,9 +95,9 @@ proptest! {
 #[test]
 fn what_a_key_takes() {
     let key = |number: usize| format!("key:{number:012}");
-    let one = |number: usize| Item::of_text(key(number).as_bytes(), None, &[b'v'; 64]);
-    let Item::Whole(bytes) = one(0) else { panic!("it is short") };
-    assert_eq!(bytes.len(), 1 + 16 + 64);
+    let one = |number: usize| Loose::of_text(key(number).as_bytes(), None, &[b'v'; 64]);
+    let Item::Whole(bytes) = one(0).item else { panic!("it is short") };
+    assert_eq!(bytes.len(), 16 + 64);
     for count in [61, 200, 10_000] {
         let (mut grown, mut pushed) = (Shelf::default(), Shelf::default());
         for number in 0..count {
@@ -101,7 +107,7 @@ fn what_a_key_takes() {
             grown.insert(spot, name.place, one(number));
         }
         for (at, (place, item)) in grown.iter().enumerate() {
-            pushed.push(place, item.clone(), count - at - 1);
+            pushed.push(place, Loose { head: item.head, item: item.item.clone() }, count - at - 1);
         }
         for shelf in [grown, pushed] {
             let each = bytes.len() as f64 + memory(&shelf) as f64 / count as f64;
