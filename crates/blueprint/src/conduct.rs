@@ -22,6 +22,7 @@ pub enum Breach {
     LeaseFromReceipt,              // R5
     LeaseCheckedBeforeRead,        // R5
     GrantsForgottenOnRestart,      // R5
+    RestartForgetsItsWait,         // R5
     AbdicateWithoutTerm,           // R5
     AbdicateBeforeOutcome,         // R5, R7
     SeatOneEntryShort,             // R6

@@ -226,8 +226,12 @@ impl<C: Conduct> Lane<C> {
             return false;
         }
         let Fork { child, slots, at, clock, abstain_until, .. } = fork;
-        let image =
-            Image { as_of: at.index, covered: slots.clone(), replaced: slots.clone(), tables: tables.encode(&slots) };
+        let image = Image {
+            as_of: at.index,
+            covered: slots.clone(),
+            replaced: slots.clone(),
+            tables: tables.encode(&slots, Vec::new()),
+        };
         let founding = Founding { me, promised: at.term, base: at, clock, owned: slots, image, abstain_until };
         self.found(now, child, founding, tables);
         self.forking.insert(child, parent);

@@ -5,15 +5,16 @@
 //! to tell another leaves as mail.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use blueprint::{
     Blueprint, BucketId, BucketMap, Command as Proposal, Conduct, Epoch, Instant, LaneId, NodeId, Position, Slot,
 };
-use phaser::{Durable, Fork, Outbox, Phaser, Served, WriteId};
+use phaser::{Durable, Filling, Fork, Outbox, Phaser, Served, WriteId};
 use reactor::coordinator::Order;
 use reactor::{BucketRow, Directory, Ledger, Marks};
+use values::Table;
 
 use crate::doubt::Asking;
 use crate::facts;
@@ -97,6 +98,14 @@ pub struct Lane<C> {
     due: VecDeque<BucketId>,
     /// Of all tables that were ever given away to be stored.
     stored_bytes: u64,
+    /// Those that fill somebody.
+    filling: BTreeSet<BucketId>,
+    /// When there is time for the next image; never: what is under way is waited for.
+    fill_at: Instant,
+    /// Of all images that ever left.
+    image_bytes: u64,
+    /// The tables of the message that is being taken in.
+    arrived: BTreeMap<Slot, Table>,
     pub(crate) wall: Option<(u64, Instant)>,
     upkeep_at: Instant,
     scratch: Outbox,
@@ -190,6 +199,10 @@ impl<C: Conduct> Lane<C> {
             checkpoints: BTreeMap::new(),
             due: VecDeque::new(),
             stored_bytes: 0,
+            filling: BTreeSet::new(),
+            fill_at: Instant::NEVER,
+            image_bytes: 0,
+            arrived: BTreeMap::new(),
             wall: None,
             upkeep_at: now + config.upkeep,
             scratch: Outbox::default(),
@@ -279,7 +292,7 @@ impl<C: Conduct> Lane<C> {
     pub fn pressing(&self) -> Instant {
         let soonest = self.soonest.get().unwrap_or_else(|| self.find_soonest());
         self.soonest.set(Some(soonest));
-        self.stranded.front().copied().unwrap_or(Instant::NEVER).min(soonest)
+        self.stranded.front().copied().unwrap_or(Instant::NEVER).min(soonest).min(self.fill_at)
     }
 
     fn find_soonest(&self) -> Instant {
@@ -291,6 +304,10 @@ impl<C: Conduct> Lane<C> {
             assert!(self.lane.holds(*bucket), "{bucket} is in {:?}", self.lane);
             replica.phaser.check_invariants();
             assert_eq!(replica.glance, Glance::at(&replica.phaser), "what is kept of a phaser is as it is");
+            assert!(
+                !replica.phaser.is_filling() || self.filling.contains(bucket),
+                "whoever fills somebody has its turn"
+            );
         }
         assert!(self.soonest.get().is_none_or(|soonest| soonest == self.find_soonest()), "nobody is woken late");
         let leads = Leads::of(self.replicas.iter(), &self.blueprint);
@@ -328,6 +345,7 @@ impl<C: Conduct> Lane<C> {
 
     /// Steps one phaser and carries out what it decided.
     pub(crate) fn drive(&mut self, now: Instant, bucket: BucketId, input: phaser::Input, out: &mut Vec<Output>) {
+        let count = self.replicas.len() as u64;
         let Some(replica) = self.replicas.get_mut(&bucket) else { return };
         let mut outbox = std::mem::take(&mut self.scratch);
         replica.phaser.step(now, input, &mut outbox);
@@ -344,9 +362,11 @@ impl<C: Conduct> Lane<C> {
         if replica.phaser.has_to_flush() && !std::mem::replace(&mut replica.touched, true) {
             self.touched.push(bucket);
         }
-        if !replica.is_due && replica.phaser.wants_checkpoint() {
-            replica.is_due = true;
+        if replica.is_due_now(&self.config, count) {
             self.due.push_back(bucket);
+        }
+        if replica.phaser.is_filling() {
+            self.filling.insert(bucket);
         }
         if !outbox.is_empty() {
             self.carry_out(now, bucket, &mut outbox, out);
@@ -397,7 +417,7 @@ impl<C: Conduct> Lane<C> {
             }
             Out::Store { id: store, image } => {
                 self.next_store.0 += 1;
-                let (id, tables) = (self.next_store, replica.tables.encode(&image.replaced));
+                let (id, tables) = (self.next_store, replica.tables.encode(&image.replaced, image.tables));
                 self.stored_bytes += tables.iter().map(|(_, table)| table.len() as u64).sum::<u64>();
                 self.storing.insert((bucket, id), store);
                 out.push(Output::Store { id, bucket, tables });
@@ -431,10 +451,11 @@ impl<C: Conduct> Lane<C> {
                 out.push(Output::Propose(Proposal::Merge { absorbed, into: bucket, at, term }));
             }
             Out::Discard { slots } => replica.tables.discard(&slots),
-            Out::Install { image } => replica.tables.install(&image),
+            Out::Install { image } => replica.tables.install(&image, std::mem::take(&mut self.arrived)),
             Out::SendImage { to, term, as_of, slots, bytes } => {
                 let image = replica.tables.image(&slots, as_of, bytes);
                 let size = image.tables.iter().map(|(_, table)| table.len()).sum();
+                self.image_bytes += size as u64;
                 later.push(FollowUp::Phaser(phaser::Input::ImageSent {
                     to,
                     slots: image.covered.clone(),
@@ -465,11 +486,13 @@ impl<C: Conduct> Lane<C> {
                 if envelope.from.node != from {
                     return;
                 }
-                if Tables::can_take(&envelope.message) {
+                if let Ok(arrived) = Tables::arriving_with(&envelope.message) {
                     if let Some(replica) = self.replicas.get_mut(&bucket) {
                         facts::hears(replica, &envelope.message, now);
                     }
+                    self.arrived = arrived;
                     self.drive(now, bucket, phaser::Input::Message(envelope), out);
+                    self.arrived.clear();
                 } else {
                     out.push(Output::Event { bucket, event: phaser::Event::Dropped(phaser::Dropped::Malformed) });
                 }
@@ -562,7 +585,7 @@ impl<C: Conduct> Lane<C> {
     fn checkpoint(&mut self, now: Instant, out: &mut Vec<Output>) {
         let until = self.stored_bytes + ENCODED_AT_ONCE;
         while let Some(bucket) = self.due.front().copied() {
-            let is_overdue = self.replicas.get(&bucket).is_some_and(|replica| replica.phaser.is_checkpoint_overdue());
+            let is_overdue = self.replicas.get(&bucket).is_some_and(Replica::is_overdue);
             let under_way: u64 = self.checkpoints.values().sum();
             let is_enough = self.stored_bytes >= until || under_way >= STORED_AT_ONCE;
             if is_enough && !is_overdue {
@@ -570,7 +593,7 @@ impl<C: Conduct> Lane<C> {
             }
             self.due.pop_front();
             if let Some(replica) = self.replicas.get_mut(&bucket) {
-                replica.is_due = false;
+                replica.due_at = None;
             }
             let before = (self.next_store, self.stored_bytes);
             self.drive(now, bucket, phaser::Input::Checkpoint, out);
@@ -580,8 +603,39 @@ impl<C: Conduct> Lane<C> {
         }
     }
 
+    /// Images are encoded by the thread that serves clients, too: a little with each flush. And what is under way to one node is bounded
+    /// for all buckets together, of which the first is filled first: so it is seated, led by another and done with while the next
+    /// ones are being filled. (Side by side they were whole at the same moment, and nothing was copied while they changed hands.)
+    fn fill(&mut self, now: Instant, out: &mut Vec<Output>) {
+        self.fill_at = Instant::NEVER;
+        if self.filling.is_empty() {
+            return;
+        }
+        let most = self.config.phaser.images_in_flight;
+        let until = self.image_bytes + FILLED_AT_ONCE;
+        let mut under_way: BTreeMap<NodeId, usize> = BTreeMap::new();
+        for fill in self.filling.iter().filter_map(|bucket| self.phaser(*bucket)).flat_map(Phaser::fills) {
+            *under_way.entry(fill.to).or_default() += fill.under_way;
+        }
+        for bucket in self.filling.iter().copied().collect::<Vec<_>>() {
+            loop {
+                let has_room = |fill: &Filling| fill.wants && under_way[&fill.to] < most;
+                let Some(fill) = self.phaser(bucket).and_then(|phaser| phaser.fills().find(has_room)) else { break };
+                if self.image_bytes >= until {
+                    self.fill_at = now;
+                    return;
+                }
+                *under_way.entry(fill.to).or_default() += 1;
+                self.drive(now, bucket, phaser::Input::Fill { to: fill.to }, out);
+            }
+        }
+        let is_filling = |bucket: &BucketId| self.replicas.get(bucket).is_some_and(|r| r.phaser.is_filling());
+        self.filling.retain(is_filling);
+    }
+
     fn on_flush(&mut self, now: Instant, out: &mut Vec<Output>) {
         self.checkpoint(now, out);
+        self.fill(now, out);
         let mut touched = std::mem::take(&mut self.touched);
         touched.sort_unstable();
         touched.drain(..).for_each(|bucket| self.flush(now, bucket, out));
@@ -696,6 +750,9 @@ impl<C: Conduct> Lane<C> {
 const ENCODED_AT_ONCE: u64 = 1 << 20;
 /// Bytes of them that are being stored: memory, and work for the disk that others wait for.
 const STORED_AT_ONCE: u64 = 8 << 20;
+
+/// Bytes of images that are encoded with one flush, and at least one image: less than a millisecond.
+const FILLED_AT_ONCE: u64 = 256 << 10;
 
 /// Questions to the meta group that may be open at once: a few per bucket that changes.
 const MOST_ASKED: usize = 4096;

@@ -40,6 +40,9 @@ pub struct Config {
     pub most_hops: u8,
     /// Expired keys reaped per bucket and upkeep.
     pub reap_batch: usize,
+    /// What logs take together in a lane, in bytes, before checkpoints make them shorter; see [`crate::replica`]. Each bucket has an equal
+    /// share of it. A bucket with few and large entries may take more: no checkpoint comes before `phaser.checkpoint_every` of them.
+    pub log_bytes: u64,
 }
 
 impl Default for Config {
@@ -57,6 +60,7 @@ impl Default for Config {
             most_requests: 65_536,
             most_hops: 4,
             reap_batch: 16,
+            log_bytes: 24 << 20,
         }
     }
 }

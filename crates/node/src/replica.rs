@@ -1,12 +1,19 @@
 //! One bucket on this node: the phaser that decides, and the tables that it decides about.
+//!
+//! And when a checkpoint is worth it. It costs what the tables take that were written to since the last one, and saves the log since then. So
+//! it waits until the log is as long as a part of the tables, or every few writes to a large bucket would write down all of it; and until
+//! the log has had its share of what all logs may take, or a single bucket would be written down as often as each of many.
+
+use std::collections::BTreeMap;
 
 use blueprint::{Breach, Conduct, Index, Instant, Slot, SlotSet};
 use bytes::Bytes;
 use phaser::{Durable, Image, Message, Phaser};
-use values::{Command, Read, Reply, Stamp, Table};
+use values::{Command, Malformed, Read, Reply, Stamp, Table};
 
 use crate::glance::Glance;
 use crate::io::BatchId;
+use crate::node::Config;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Replica<C> {
@@ -18,8 +25,10 @@ pub(crate) struct Replica<C> {
     pub(crate) heard: Instant,
     /// It is among those that have something to flush.
     pub(crate) touched: bool,
-    /// Its checkpoint is due, and comes in its turn.
-    pub(crate) is_due: bool,
+    /// Its checkpoint is due, and comes in its turn: how many entries there were since the last one when that was found.
+    pub(crate) due_at: Option<u64>,
+    /// How many there were when that was last looked at, and it was not.
+    pub(crate) weighed: u64,
     /// As of its last step.
     pub(crate) glance: Glance,
 }
@@ -27,7 +36,35 @@ pub(crate) struct Replica<C> {
 impl<C: Conduct> Replica<C> {
     pub(crate) fn new(phaser: Phaser<C>, tables: Tables, unborn: Option<BatchId>, now: Instant) -> Self {
         let glance = Glance::at(&phaser);
-        Self { phaser, tables, unborn, heard: now, touched: false, is_due: false, glance }
+        Self { phaser, tables, unborn, heard: now, touched: false, due_at: None, weighed: 0, glance }
+    }
+
+    /// Whether its checkpoint has come to be due, in a lane of so many buckets. Never before there are as many entries as the phaser wants.
+    pub(crate) fn is_due_now(&mut self, config: &Config, buckets: u64) -> bool {
+        let (since, must, every) =
+            (self.phaser.since_checkpoint(), self.phaser.owes_cut(), config.phaser.checkpoint_every);
+        if since < self.weighed {
+            self.weighed = 0; // it began anew
+        }
+        // Entries need not be alike: however many there are, a few more of them may be worth another look.
+        let look_at = self.weighed + (self.weighed / 8).min(every);
+        if self.due_at.is_some() || since < look_at && !must || !self.phaser.wants_checkpoint() {
+            return false;
+        }
+        let log = self.phaser.log();
+        let bytes = log.bytes() as u64 / log.len().max(1) * since;
+        if !must && bytes < (config.log_bytes / buckets).max(self.tables.bytes() / WORTH) {
+            self.weighed = since;
+            return false;
+        }
+        // One that it must take at once is no more overdue than others.
+        self.due_at = Some(since.max(every));
+        true
+    }
+
+    /// It was put off for so long that the log has become much longer than it should be.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.due_at.is_some_and(|due_at| self.phaser.since_checkpoint() >= due_at.saturating_mul(OVERDUE))
     }
 
     /// The command at that place of its log. One that does not decode came from a primary that could encode it: the same everywhere, and
@@ -52,6 +89,12 @@ pub struct Tables {
     /// The sum of what they weigh, so that nobody has to look at all of them.
     bytes: u64,
 }
+
+/// A log as long as this part of the tables is worth a checkpoint: what it adds to memory and to recovery is bounded by that, and what a write
+/// costs in checkpoints by its inverse.
+const WORTH: u64 = 4;
+/// So many times longer than when its checkpoint was due, a log is too long to wait for other buckets.
+const OVERDUE: u64 = 4;
 
 /// Places are made for so many slots at once: slots that come from the last to the first would otherwise move all others each time.
 const AT_ONCE: u16 = 64;
@@ -133,8 +176,9 @@ impl Tables {
         placed.filter(|(_, table)| !table.is_empty())
     }
 
-    /// All in one piece of memory, which is given back as one.
-    pub(crate) fn encode(&self, slots: &SlotSet) -> Vec<(Slot, Bytes)> {
+    /// All in one piece of memory, which is given back as one; but for those whose encoding is `known`.
+    pub(crate) fn encode(&self, slots: &SlotSet, known: Vec<(Slot, Bytes)>) -> Vec<(Slot, Bytes)> {
+        let slots = slots.difference(&known.iter().map(|(slot, _)| *slot).collect());
         let wanted = || self.iter().filter(|(slot, _)| slots.contains(*slot));
         let mut all = Vec::with_capacity(wanted().map(|(_, table)| table.room()).sum());
         let mut places = Vec::new();
@@ -144,7 +188,9 @@ impl Tables {
             places.push((slot, from..all.len()));
         }
         let all = Bytes::from(all);
-        places.into_iter().map(|(slot, place)| (slot, all.slice(place))).collect()
+        let mut tables = known;
+        tables.extend(places.into_iter().map(|(slot, place)| (slot, all.slice(place))));
+        tables
     }
 
     /// The first of `wanted`, up to about `bytes` and at least one that is not empty, as an image.
@@ -169,15 +215,19 @@ impl Tables {
     }
 
     /// An image from a peer of another version, or from nowhere: what does not decode must not count as filled.
-    pub(crate) fn can_take(message: &Message) -> bool {
-        let Message::Fill { image, .. } = message else { return true };
-        image.tables.iter().all(|(_, bytes)| Table::decode(bytes).is_ok())
+    pub(crate) fn arriving_with(message: &Message) -> Result<BTreeMap<Slot, Table>, Malformed> {
+        let Message::Fill { image, .. } = message else { return Ok(BTreeMap::new()) };
+        let decoded = image.tables.iter().map(|(slot, bytes)| Ok((*slot, Table::decode(bytes)?)));
+        let decoded: BTreeMap<Slot, Table> = decoded.collect::<Result<_, _>>()?;
+        if decoded.len() == image.tables.len() { Ok(decoded) } else { Err(Malformed) } // one table for each slot
     }
 
-    pub(crate) fn install(&mut self, image: &Image) {
+    /// With the tables that arrived with it, some of which may not be wanted.
+    pub(crate) fn install(&mut self, image: &Image, mut arrived: BTreeMap<Slot, Table>) {
         self.discard(&image.covered);
-        let decode = |bytes: &Bytes| Table::decode(bytes).expect("it decoded when it came in");
-        image.tables.iter().for_each(|(slot, bytes)| self.put(*slot, decode(bytes)));
+        for (slot, _) in &image.tables {
+            self.put(*slot, arrived.remove(slot).expect("it decoded when it came in"));
+        }
     }
 
     pub(crate) fn discard(&mut self, slots: &SlotSet) {
@@ -264,9 +314,10 @@ mod tests {
         assert_eq!((slots(&tables), slots(&child)), (vec![299, 16383], vec![301, 5000]));
         assert_eq!((tables.bytes(), child.bytes()), (weighed(&tables), weighed(&child)));
         let image = child.image(&SlotSet::range(Slot(0), Slot(9000)), Index(1), usize::MAX);
-        tables.install(&image);
+        let arrived = || image.tables.iter().map(|(slot, bytes)| (*slot, Table::decode(bytes).unwrap())).collect();
+        tables.install(&image, arrived());
         assert_eq!(slots(&tables), [301, 5000, 16383]);
-        tables.install(&image);
+        tables.install(&image, arrived());
         assert_eq!((tables.bytes(), tables.bytes() > 0), (weighed(&tables), true));
         let taken = tables.fork::<Honest>(&SlotSet::range(Slot(0), Slot(1000)));
         tables.take_in(&SlotSet::range(Slot(0), Slot(1000)), taken, 7);

@@ -40,9 +40,9 @@ pub struct Config {
     pub images_in_flight: usize,
     /// Backfill, in bytes per second.
     pub fill_rate: u64,
-    /// Applied entries between checkpoints.
+    /// Applied entries between checkpoints, at least.
     pub checkpoint_every: u64,
-    /// Entries kept behind a checkpoint, so that a secondary that was away catches up by log.
+    /// Entries kept behind a checkpoint, so that a secondary that was away catches up by log. None where there is no secondary.
     pub keep_entries: u64,
 }
 

@@ -175,8 +175,9 @@ impl Disk {
     pub(crate) fn store(&mut self, image: Image, save: Save, out: &mut Outbox) {
         let id = self.next_store;
         self.next_store.0 += 1;
-        out.push(Output::Store { id, image: image.clone() });
-        self.storing.push_back((id, image, save));
+        let without_tables = Image { tables: Vec::new(), ..image.clone() };
+        out.push(Output::Store { id, image });
+        self.storing.push_back((id, without_tables, save));
     }
 
     /// The record that refers to them is written like any other, in its turn; unless nobody wants them any more.

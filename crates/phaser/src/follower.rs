@@ -1,7 +1,5 @@
 //! What a replica does for whoever leads: takes entries and tables, answers when they are safe, grants leases.
 
-use alloc::vec::Vec;
-
 use blueprint::{Breach, Conduct, Index, Instant, Member, Position, SlotSet, Term};
 
 use crate::disk::Save;
@@ -254,19 +252,22 @@ impl<C: Conduct> Phaser<C> {
         };
         out.push(Output::Install { image: image.clone() });
         self.as_of.set(&takes, image.as_of);
+        let mut tables = image.tables;
         if !C::breaks(Breach::ImageWithoutReplay) {
-            self.replay(&takes, image.as_of, out);
+            let replayed = self.replay(&takes, image.as_of, out);
+            tables.retain(|(slot, _)| !replayed.contains(*slot));
         }
         // What is saved is what stands here now: the image, and the log replayed into it.
-        let saved = Image { as_of: image.as_of.max(self.applied), tables: Vec::new(), ..image };
+        let saved = Image { as_of: image.as_of.max(self.applied), tables, ..image };
         self.unsaved = self.unsaved.union(&takes);
         self.disk.store(saved, Save::Taken { slots: takes, from }, out);
     }
 
-    /// The log from the image's `as_of` to the applied index, into the slots that it brought.
-    fn replay(&mut self, slots: &SlotSet, as_of: Index, out: &mut Outbox) {
+    /// The log from the image's `as_of` to the applied index, into the slots that it brought. Returns those that this changed.
+    fn replay(&mut self, slots: &SlotSet, as_of: Index, out: &mut Outbox) -> SlotSet {
+        let mut replayed = SlotSet::empty();
         if self.applied <= as_of {
-            return;
+            return replayed;
         }
         for entry in self.log.from(as_of.next()).take_while(|e| e.at.index <= self.applied) {
             if let Some((slot, _)) = entry.command()
@@ -274,8 +275,10 @@ impl<C: Conduct> Phaser<C> {
             {
                 let (index, clock, seed) = (entry.at.index, entry.clock, entry.seed);
                 out.push(Output::Apply { index, slot, clock, seed, ticket: None });
+                replayed.insert(slot);
             }
         }
+        replayed
     }
 
     /// Says it when write `after` is safe.

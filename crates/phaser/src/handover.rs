@@ -52,7 +52,9 @@ impl<C: Conduct> Phaser<C> {
         let nonce = self.nonce + 1;
         let is_bound = self.is_bound();
         let Role::Leading(leader) = &mut self.role else { return };
-        if leader.succession.is_some() {
+        // Whoever orders may have seen that it was seated before this one has: those who gain by a change are told first.
+        let is_coming = matches!(leader.growth, Growth::Proposed { candidate, .. } if candidate.node == to);
+        if leader.succession.is_some() || is_coming {
             leader.ordered = Some(to);
             return;
         }

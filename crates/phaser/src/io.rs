@@ -119,6 +119,10 @@ pub enum Input {
     Flush,
     /// There is time for a checkpoint, if one is due: its driver has other buckets, whose checkpoints are due about when this one's is.
     Checkpoint,
+    /// There is time for an image for that node, if it is to be filled: its driver has other buckets that fill somebody, and clients.
+    Fill {
+        to: NodeId,
+    },
     Wake,
 }
 
@@ -130,7 +134,8 @@ pub enum Output {
         records: Vec<Record>,
     },
     /// Store the tables of `image.replaced`, which only the driver has, as they are at this very moment, and say so by `Stored`. They
-    /// count for nothing until a record refers to them, so nothing is in order with this, and nobody waits for it.
+    /// count for nothing until a record refers to them, so nothing is in order with this, and nobody waits for it. Those in
+    /// `image.tables` came in with an image and did not change since: they need not be encoded again.
     Store {
         id: StoreId,
         image: Image,

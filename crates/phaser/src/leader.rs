@@ -391,7 +391,13 @@ impl<C: Conduct> Phaser<C> {
                     peer.probe(upto.next());
                 }
             }
-            Message::Differs { last, known, progress, sent, .. } => self.on_differs(from, last, known, progress, sent),
+            Message::Differs { last, known, progress, sent, .. } => {
+                let was_told = peer.begin.is_some();
+                self.on_differs(from, last, known, progress, sent);
+                if !was_told {
+                    self.send_begin(from, out);
+                }
+            }
             Message::Filled { slots, progress, .. } => {
                 peer.fill.on_filled(&slots, now);
                 peer.progress = progress;
@@ -405,7 +411,6 @@ impl<C: Conduct> Phaser<C> {
         }
         self.learn_commit_from(now, from, out);
         self.try_commit(now, out);
-        self.send_images(now, out);
         self.try_seat(now, out);
         self.serve_waiting_reads(now, out);
     }

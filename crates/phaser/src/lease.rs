@@ -21,6 +21,11 @@ impl Grants {
         Self { granted: Vec::new(), since_restart: until }
     }
 
+    /// It is known that an earlier life left nothing behind that it would have to wait for.
+    pub(crate) fn forget_restart(&mut self) {
+        self.since_restart = Instant::ZERO;
+    }
+
     /// This replica answered the primary of `term`.
     pub(crate) fn grant(&mut self, term: Term, until: Instant) {
         match self.granted.iter_mut().find(|(t, _)| *t == term) {

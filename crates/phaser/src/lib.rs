@@ -35,6 +35,7 @@ pub use config::Config;
 pub use durable::{Durable, Image, Record};
 pub use entries::Entries;
 pub use entry::{Entry, EntryRef, Payload};
+pub use fill::Filling;
 pub use io::{Bond, Dropped, Event, Fork, Input, Outbox, Output, Refusal, Served, StoreId, Ticket, View, WriteId};
 pub use log::Log;
 pub use merge::Frozen;

@@ -27,8 +27,6 @@ use crate::run::Run;
 
 /// How much more of a log is kept while somebody is being brought level.
 const KEPT_FOR_PEERS: u64 = 16;
-/// So many times longer than it should be is a log too long to wait for other buckets.
-const OVERDUE: u64 = 4;
 
 #[derive(Clone, Debug, Hash)]
 pub struct Phaser<C> {
@@ -255,13 +253,14 @@ impl<C: Conduct> Phaser<C> {
             Input::Given => self.on_given(out),
             Input::Met { bucket, frozen } => self.on_met(now, bucket, frozen, out),
             Input::Retire => self.step_down(now, out),
-            Input::Throttle { rates } => self.on_throttle(now, rates, out),
-            Input::ImageSent { to, slots, bytes } => self.on_image_sent(now, to, slots, bytes, out),
+            Input::Throttle { rates } => self.on_throttle(now, rates),
+            Input::ImageSent { to, slots, bytes } => self.on_image_sent(now, to, slots, bytes),
             Input::Written { upto } => self.on_written(now, upto, out),
             Input::Stored { id, tables } => self.disk.on_stored(&mut self.log, id, tables, out),
             Input::Wall { micros } => self.clock.observe_wall(micros, now),
             Input::Flush => self.on_flush(now, out),
             Input::Checkpoint => self.try_checkpoint(out),
+            Input::Fill { to } => self.on_fill_turn(now, to, out),
             Input::Wake => self.on_wake(now, out),
         }
         self.note_leases(now);
@@ -361,7 +360,7 @@ impl<C: Conduct> Phaser<C> {
         self.on_restarted_timeout(now, out);
         self.try_reign(now, out);
         self.on_tick_timeout(now, out);
-        self.on_fill_timeout(now, out);
+        self.on_fill_timeout(now);
     }
 
     pub fn me(&self) -> Member {
@@ -616,17 +615,13 @@ impl<C: Conduct> Phaser<C> {
         is_due && self.frozen.is_none() && !self.disk.is_saving() && !ahead() && self.is_whole()
     }
 
-    /// It was put off for so long that the log has become much longer than it should be.
-    pub fn is_checkpoint_overdue(&self) -> bool {
-        self.since_checkpoint() >= self.config.checkpoint_every.saturating_mul(OVERDUE)
-    }
-
-    fn since_checkpoint(&self) -> u64 {
+    /// Entries that were applied since the last one was taken.
+    pub fn since_checkpoint(&self) -> u64 {
         self.applied.0 - self.checkpointed.0
     }
 
     /// A frozen replica is kept until what was absorbed is saved here: that is not to wait for more writes.
-    fn owes_cut(&self) -> bool {
+    pub fn owes_cut(&self) -> bool {
         let early = C::breaks(Breach::FrozenErasedBeforeCheckpoint);
         !self.joined.is_empty() && !self.disk.is_saving() && !self.keeps_log(self.applied) && !early
     }
@@ -669,7 +664,7 @@ impl<C: Conduct> Phaser<C> {
             return;
         }
         let taken = self.splits.iter().map(|s| s.at.index).filter(|at| *at <= as_of);
-        let kept = Index(as_of.0.saturating_sub(self.config.keep_entries)).min(self.needed_by_peers(as_of));
+        let kept = Index(as_of.0.saturating_sub(self.kept_entries())).min(self.needed_by_peers(as_of));
         // The checkpoint has what was absorbed: the log is not to ask for it again.
         let upto = taken.chain(self.joined_upto(as_of)).fold(kept, Index::max);
         if upto <= self.log.base().index || upto > self.applied {
@@ -697,6 +692,16 @@ impl<C: Conduct> Phaser<C> {
         let split = |s: &Parted| s.at.index <= as_of && (!s.registered || !s.forked);
         let joined = |j: &Joined| j.at.index <= as_of && !j.told;
         self.splits.iter().any(split) || self.joined.iter().any(joined)
+    }
+
+    /// Behind a checkpoint. A primary that is alone has nobody who could have been away.
+    fn kept_entries(&self) -> u64 {
+        match &self.role {
+            Role::Leading(leader) if leader.peers.is_empty() => 0,
+            Role::Leading(_) | Role::Ascending { .. } | Role::Restarted { .. } | Role::Following => {
+                self.config.keep_entries
+            }
+        }
     }
 
     /// Up to where whoever this primary fills and streams to still needs the log: to cut it off would make them begin anew. Within

@@ -86,6 +86,9 @@ impl<C: Conduct> Phaser<C> {
         if self.promised < term {
             self.raise(term);
         } else if self.raised != Some(term) && !C::breaks(Breach::RestartedPrimaryResumes) {
+            if self.has_reigned(government) || C::breaks(Breach::RestartForgetsItsWait) {
+                self.grants.forget_restart();
+            }
             self.role = Role::Restarted { term, ask_at: now };
             return self.on_restarted_timeout(now, out);
         }
@@ -99,6 +102,15 @@ impl<C: Conduct> Phaser<C> {
         }
         self.role = Role::Ascending { term, not_before };
         self.try_reign(now, out);
+    }
+
+    /// Did an earlier life of this replica reign in this rule, in the highest term that it promised? Then nobody holds a lease of it (R5): what
+    /// it had granted before ran out before it reigned, those who led before it are refused since, and it answers nobody that leads after
+    /// it without promising more. That it is named is not enough: 1. n2 answers n1's beacon; 2. n2 is named, promises, and waits; 3. it
+    /// restarts, and n1 still reads. Only who leads a term makes entries of it, and it makes none before it has waited. (A child's log begins with
+    /// an entry of its parent's; it has answered nobody from before that.)
+    fn has_reigned(&self, government: &Government) -> bool {
+        self.log.last().term >= government.since
     }
 
     /// Heirs are appointed only when no secondary is left (R9), and only the primary can add one. Who knows that it was a

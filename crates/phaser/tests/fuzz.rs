@@ -275,6 +275,7 @@ fn input() -> impl Strategy<Value = Input> {
         1 => number(1 << 50).prop_map(|micros| Input::Wall { micros }),
         3 => Just(Input::Flush),
         2 => Just(Input::Checkpoint),
+        2 => node().prop_map(|to| Input::Fill { to: NodeId(to) }),
         2 => Just(Input::Wake),
     ]
 }

@@ -256,7 +256,7 @@ pub(crate) fn fork_is_void(
     child: BucketId,
 ) -> bool {
     let is_filled = |g: &Government| !g.members().chain(g.heirs.iter().copied()).any(|m| m.node == me);
-    let comes = held.splits.iter().any(|p| p.child == child && p.applied);
+    let comes = held.comes_to(child);
     blueprint.government(parent).is_none() && !comes && blueprint.government(child).is_some_and(is_filled)
 }
 

@@ -164,6 +164,11 @@ impl Holding {
         self.splits.iter().any(|p| (p.child, p.at) == (child, at) && !(p.applied && p.forked))
     }
 
+    /// Has its log come to that split?
+    pub fn comes_to(&self, child: BucketId) -> bool {
+        self.splits.iter().any(|p| p.child == child && p.applied)
+    }
+
     pub fn holds_split(&self, child: BucketId) -> bool {
         self.splits.iter().any(|p| p.child == child)
     }

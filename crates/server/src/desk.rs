@@ -105,6 +105,7 @@ impl Wires {
         let mut open = self.calls.open.borrow_mut();
         open.retain(|_, (_, answer)| !answer.is_closed()); // nobody waits for those any more
         let is_sent = self.links.send_frame(to, &Frame::Call { id, body });
+        self.links.write_out();
         if is_sent {
             open.insert(id, (to, answer));
         }
@@ -262,6 +263,7 @@ impl Driver {
         for output in outputs {
             self.carry_out(output);
         }
+        self.wires.links.write_out();
         let (desk, soonest) = (self.desk.borrow(), self.woken_at.get() + SHORTEST_SLEEP);
         self.alarm.set(desk.pressing().max(soonest), desk.deadline().max(soonest));
     }

@@ -18,7 +18,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::Notify;
-use tokio::task::spawn_local;
+use tokio::task::{spawn_local, yield_now};
 use tokio::time::sleep;
 
 use crate::addresses::Addresses;
@@ -32,6 +32,9 @@ use crate::wire::{self, End, Frame, LONGEST_FRAME};
 /// How often a lane is told what the wall clock says.
 const WALL_PERIOD: Duration = Duration::from_secs(1);
 const SHORTEST_SLEEP: Duration = Duration::from_micros(200);
+/// Bytes that a peer says until it is everybody else's turn. Copies of buckets come by the megabyte, each image of them takes a while to
+/// take in, and clients wait meanwhile.
+const HEARD_AT_ONCE: usize = 256 << 10;
 /// How often a batch that found the disk full is given again.
 const FULL_PAUSE: Duration = Duration::from_millis(100);
 
@@ -221,7 +224,13 @@ impl Driver {
             }
         }
         self.workspace.replace((outputs, again));
+        // Where many clients are answered, peers come first: they work on it meanwhile. To answer a few takes no longer than that, and what
+        // leaves a little later leaves with more.
+        if self.hall.has_many_to_answer() {
+            self.links.write_out();
+        }
         self.hall.write_out();
+        self.links.write_out();
         let lane = self.lane.borrow();
         // A deadline that is past already is no reason to do nothing else; nor is there ever one to put it off again.
         let soonest = self.woken_at.get() + SHORTEST_SLEEP;
@@ -378,7 +387,7 @@ impl Driver {
         let driver = Rc::clone(self);
         spawn_local(async move {
             let Ok(mut stream) = TcpStream::from_std(stream) else { return };
-            let mut buffer = rest;
+            let (mut buffer, mut heard) = (rest, 0);
             driver.wake_lane(clock::now()); // R5: what came with the greeting is answered now, too
             loop {
                 loop {
@@ -386,7 +395,14 @@ impl Driver {
                     match wire::take::<Frame>(&mut buffer, LONGEST_FRAME) {
                         Ok(Some(frame)) => {
                             let message = frame.message(from, driver.me); // what is none is for the desk
-                            message.into_iter().for_each(|message| driver.hear(from, message, before - buffer.len()));
+                            let bytes = before - buffer.len();
+                            message.into_iter().for_each(|message| driver.hear(from, message, bytes));
+                            heard += bytes;
+                            if heard >= HEARD_AT_ONCE {
+                                heard = 0;
+                                yield_now().await;
+                                driver.wake_lane(clock::now()); // what comes now is heard now
+                            }
                         }
                         Ok(None) => break,
                         Err(error) => return tracing::warn!(%from, %error, "a peer was cut off"),
@@ -412,6 +428,7 @@ impl Driver {
             self.step_too(Input::Peer { from, message });
         } else if let Some(refusal) = self.post.pass_on(from, message, bytes) {
             let _expires_if_lost = self.links.send(from, refusal);
+            self.wake();
         }
     }
 

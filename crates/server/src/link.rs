@@ -3,6 +3,8 @@
 //! A thread of a node has two links to each peer, which it dials itself: one for what is small and urgent, one for what is large,
 //! so that a backfill never delays a beacon. What comes back arrives over links that the other side dialled.
 //!
+//! What is said leaves with the next [`Links::write_out`], all of it in one write for each socket.
+//!
 //! Nothing here waits for anybody. What is said while a link is down is lost, and so is what does not fit while a peer is slow:
 //! the machines repeat whatever matters, and whoever sends a hop is told that it was not sent. A slow peer therefore costs only itself.
 
@@ -18,6 +20,7 @@ use node::{HopId, PeerMessage};
 use rustix::net::sockopt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -39,6 +42,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 const LARGE: usize = 16 << 10;
 /// A request that hops, or its answer, from here on.
 pub(crate) const LARGE_HOP: usize = 64 << 10;
+/// Memory that a link keeps when nothing waits.
+const MOST_KEPT: usize = 1 << 20;
 /// Room for what a peer says, before it is read.
 pub(crate) const READ_AT_ONCE: usize = 4 << 10;
 
@@ -57,6 +62,8 @@ pub(crate) struct Links {
     turns: Rc<Cell<u64>>,
     /// What comes back over a link that was dialled here: answers to calls, and that there will be no more of them.
     on_back: Rc<dyn Fn(NodeId, Back)>,
+    /// Those with something to be written.
+    touched: RefCell<Vec<Rc<Pipe>>>,
     scratch: RefCell<Vec<u8>>,
 }
 
@@ -85,8 +92,12 @@ pub(crate) enum Back {
 /// What is to be written to one socket.
 struct Pipe {
     waiting: RefCell<Vec<u8>>,
-    up: Cell<bool>,
-    more: Notify,
+    /// What the socket has begun to take. It does not count as waiting any more: whether it arrives, nobody knows.
+    leaving: RefCell<Leaving>,
+    /// None: it is down.
+    socket: RefCell<Option<Rc<OwnedWriteHalf>>>,
+    /// The socket takes no more right now, or has failed: the task of this link sees to it.
+    stuck: Notify,
     /// Why it is down, for whoever asks.
     trouble: RefCell<Option<String>>,
 }
@@ -95,31 +106,98 @@ impl Pipe {
     fn new() -> Rc<Self> {
         Rc::new(Self {
             waiting: RefCell::default(),
-            up: Cell::new(false),
-            more: Notify::new(),
+            leaving: RefCell::default(),
+            socket: RefCell::default(),
+            stuck: Notify::new(),
             trouble: RefCell::default(),
         })
     }
 
-    /// False: it was dropped, all of it. However large, it is taken if less than `most` waits: it would never be otherwise, on a busy
-    /// link.
-    fn push(&self, frame: &[u8], most: usize) -> bool {
-        let mut waiting = self.waiting.borrow_mut();
-        if !self.up.get() || waiting.len() >= most {
-            return false;
-        }
-        if waiting.is_empty() {
-            self.more.notify_one();
-        }
-        waiting.extend_from_slice(frame);
-        true
+    fn is_up(&self) -> bool {
+        self.socket.borrow().is_some()
     }
+
+    /// However large, it is taken if less than `most` waits: it would never be otherwise, on a busy link.
+    fn push(&self, frame: &[u8], most: usize) -> Pushed {
+        let mut waiting = self.waiting.borrow_mut();
+        if !self.is_up() || waiting.len() >= most {
+            return Pushed::Dropped;
+        }
+        let is_first = waiting.is_empty();
+        waiting.extend_from_slice(frame);
+        if is_first { Pushed::First } else { Pushed::Taken }
+    }
+
+    fn write_out(&self) {
+        let socket = self.socket.borrow();
+        let Some(socket) = socket.as_deref() else { return };
+        // If something is leaving, the task waits for the socket already.
+        if self.leaving.borrow().rest().is_empty() && !matches!(self.try_write(socket), Ok(true)) {
+            self.stuck.notify_one();
+        }
+    }
+
+    /// True: everything is written.
+    fn try_write(&self, socket: &OwnedWriteHalf) -> io::Result<bool> {
+        let (mut waiting, mut leaving) = (self.waiting.borrow_mut(), self.leaving.borrow_mut());
+        loop {
+            if leaving.rest().is_empty() {
+                leaving.written = 0;
+                leaving.bytes.clear();
+                leaving.bytes.shrink_to(MOST_KEPT);
+                if waiting.is_empty() {
+                    return Ok(true);
+                }
+                std::mem::swap(&mut leaving.bytes, &mut *waiting);
+            }
+            match socket.try_write(leaving.rest()) {
+                Ok(written) => leaving.written += written,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Of what waited not a byte was sent.
+    fn close(&self) -> Vec<u8> {
+        self.socket.take();
+        self.leaving.take();
+        self.waiting.take()
+    }
+}
+
+#[derive(Default)]
+struct Leaving {
+    bytes: Vec<u8>,
+    written: usize,
+}
+
+impl Leaving {
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.written..]
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pushed {
+    /// Nothing waited before it.
+    First,
+    Taken,
+    /// All of it.
+    Dropped,
 }
 
 impl Links {
     pub(crate) fn new(caller: Caller, on_back: Rc<dyn Fn(NodeId, Back)>) -> Self {
         let (caller, turns) = (Cell::new(caller), Rc::default());
-        Self { caller, peers: RefCell::default(), turns, on_back, scratch: RefCell::default() }
+        Self {
+            caller,
+            peers: RefCell::default(),
+            turns,
+            on_back,
+            touched: RefCell::default(),
+            scratch: RefCell::default(),
+        }
     }
 
     /// Another number if any link has come up or gone down since.
@@ -162,7 +240,7 @@ impl Links {
         Peer { address, small, bulk, tasks }
     }
 
-    /// False: not a byte of it was sent, nor will be.
+    /// It leaves with the next [`Links::write_out`]. False: not a byte of it was sent, nor will be.
     pub(crate) fn send(&self, to: NodeId, message: PeerMessage) -> bool {
         if let PeerMessage::Bucket { envelope, .. } = &message {
             // R10: only the greeting says who both are.
@@ -171,33 +249,42 @@ impl Links {
         self.send_frame(to, &Frame::from(message))
     }
 
-    /// False: not a byte of it was sent, nor will be.
+    /// As [`Links::send`].
     pub(crate) fn send_frame(&self, to: NodeId, frame: &Frame) -> bool {
         let peers = self.peers.borrow();
         let Some(peer) = peers.get(&to) else { return false };
         let mut scratch = self.scratch.borrow_mut();
         scratch.clear();
         wire::put(&mut scratch, frame);
-        let sent = match Haste::of(frame, scratch.len()) {
-            Haste::Urgent => peer.small.push(&scratch, MOST_WAITING),
-            Haste::Image => peer.bulk.push(&scratch, MOST_IMAGES),
-            Haste::Apart if peer.bulk.up.get() => peer.bulk.push(&scratch, MOST_WAITING),
-            Haste::Apart => peer.small.push(&scratch, MOST_WAITING),
+        let (pipe, most) = match Haste::of(frame, scratch.len()) {
+            Haste::Urgent => (&peer.small, MOST_WAITING),
+            Haste::Image => (&peer.bulk, MOST_IMAGES),
+            Haste::Apart if peer.bulk.is_up() => (&peer.bulk, MOST_WAITING),
+            Haste::Apart => (&peer.small, MOST_WAITING),
         };
+        let pushed = pipe.push(&scratch, most);
+        if pushed == Pushed::First {
+            self.touched.borrow_mut().push(Rc::clone(pipe));
+        }
         if scratch.capacity() > MOST_WAITING {
             *scratch = Vec::new();
         }
-        sent
+        pushed != Pushed::Dropped
+    }
+
+    /// Whatever was sent leaves now.
+    pub(crate) fn write_out(&self) {
+        self.touched.borrow_mut().drain(..).for_each(|pipe| pipe.write_out());
     }
 
     pub(crate) fn is_up(&self, to: NodeId) -> bool {
-        self.peers.borrow().get(&to).is_some_and(|peer| peer.small.up.get())
+        self.peers.borrow().get(&to).is_some_and(|peer| peer.small.is_up())
     }
 
     /// Who cannot be reached, and why.
     pub(crate) fn troubles(&self) -> Vec<(NodeId, String, String)> {
         let peers = self.peers.borrow();
-        let down = peers.iter().filter(|(_, peer)| !peer.small.up.get());
+        let down = peers.iter().filter(|(_, peer)| !peer.small.is_up());
         let why = |peer: &Peer| peer.small.trouble.borrow().clone().unwrap_or_else(|| "not answered yet".to_owned());
         down.map(|(node, peer)| (*node, peer.address.clone(), why(peer))).collect()
     }
@@ -259,14 +346,14 @@ async fn keep_up(
             Ok((stream, _)) => {
                 pause = SHORTEST_PAUSE;
                 pipe.trouble.take();
-                pipe.up.set(true);
+                let (reader, writer) = stream.into_split();
+                let writer = Rc::new(writer);
+                pipe.socket.replace(Some(Rc::clone(&writer)));
                 turn(&turns);
                 tracing::debug!(%to, %address, end = ?caller.end, "link is up");
-                let ended = pump(stream, to, &pipe, &on_back).await;
-                pipe.up.set(false);
+                let ended = pump(reader, &writer, to, &pipe, &on_back).await;
+                let unsent = pipe.close();
                 turn(&turns);
-                // What the socket did not take whole is not in there any more.
-                let unsent = std::mem::take(&mut *pipe.waiting.borrow_mut());
                 on_back(to, Back::Down { end: caller.end, unsent: hops_among(&unsent) });
                 ended.map_or_else(|error| error.to_string(), |()| "the other side closed it".to_owned())
             }
@@ -291,22 +378,19 @@ fn hops_among(frames: &[u8]) -> Vec<HopId> {
     hops
 }
 
-/// Writes what is waiting, reads what comes back, until one of them ends.
-async fn pump(stream: TcpStream, to: NodeId, pipe: &Pipe, on_back: &Rc<dyn Fn(NodeId, Back)>) -> io::Result<()> {
-    let (mut reader, mut writer) = stream.into_split();
+/// Writes what the socket did not take at once, reads what comes back, until one of them ends.
+async fn pump(
+    mut reader: OwnedReadHalf,
+    writer: &OwnedWriteHalf,
+    to: NodeId,
+    pipe: &Pipe,
+    on_back: &Rc<dyn Fn(NodeId, Back)>,
+) -> io::Result<()> {
     let write = async {
-        let mut taken = Vec::new();
         loop {
-            if pipe.waiting.borrow().is_empty() {
-                pipe.more.notified().await;
-                continue;
-            }
-            // The whole of it counts as waiting no more: what the socket does not take, waits here.
-            std::mem::swap(&mut taken, &mut *pipe.waiting.borrow_mut());
-            writer.write_all(&taken).await?;
-            taken.clear();
-            if taken.capacity() > LARGE * 64 {
-                taken = Vec::new();
+            pipe.stuck.notified().await;
+            while !pipe.try_write(writer)? {
+                writer.writable().await?;
             }
         }
     };
@@ -381,14 +465,50 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_frame_larger_than_any_bound_is_not_refused_for_ever() {
+    /// Whoever listens, and a link to it that is up.
+    async fn pipe() -> (TcpStream, OwnedReadHalf, Rc<Pipe>) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let stream = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("it listens");
+        let (peer, _) = listener.accept().await.expect("somebody just dialled");
+        let (reader, writer) = stream.into_split();
         let pipe = Pipe::new();
-        assert!(!pipe.push(b"abc", 10), "it is down");
-        pipe.up.set(true);
-        assert!(pipe.push(b"abc", 10) && pipe.push(&[0; 100], 10), "something waits, and it is taken all the same");
-        assert!(!pipe.push(b"abc", 10));
+        pipe.socket.replace(Some(Rc::new(writer)));
+        (peer, reader, pipe)
+    }
+
+    #[tokio::test]
+    async fn a_frame_larger_than_any_bound_is_not_refused_for_ever() {
+        assert_eq!(Pipe::new().push(b"abc", 10), Pushed::Dropped, "it is down");
+        let (_peer, _reader, pipe) = pipe().await;
+        assert_eq!(pipe.push(b"abc", 10), Pushed::First);
+        assert_eq!(pipe.push(&[0; 100], 10), Pushed::Taken, "something waits, and it is taken all the same");
+        assert_eq!(pipe.push(b"abc", 10), Pushed::Dropped);
         assert_eq!(pipe.waiting.borrow().len(), 103, "what was refused left nothing behind");
+    }
+
+    #[tokio::test]
+    async fn what_the_socket_does_not_take_at_once_follows_in_its_order() {
+        let (mut peer, reader, pipe) = pipe().await;
+        let writer = pipe.socket.borrow().clone().expect("it is up");
+        let bytes: Vec<u8> = (0..32_000_000_u32).map(|at| (at % 251) as u8).collect();
+        let (first, second) = bytes.split_at(bytes.len() - 10);
+        pipe.push(first, MOST_WAITING);
+        pipe.write_out();
+        assert!(!pipe.leaving.borrow().rest().is_empty(), "more than any socket takes at once");
+        assert_eq!(pipe.push(second, MOST_WAITING), Pushed::First, "what is leaving does not wait");
+        pipe.write_out();
+        assert_eq!(pipe.waiting.borrow().len(), 10, "it does not overtake");
+        let read = async {
+            let mut seen = vec![0; bytes.len()];
+            peer.read_exact(&mut seen).await.expect("both ends are here");
+            assert!(seen == bytes);
+        };
+        let on_back: Rc<dyn Fn(NodeId, Back)> = Rc::new(|_, _| {});
+        tokio::select! {
+            _ = pump(reader, &writer, NodeId(2), &pipe, &on_back) => panic!("the link ended"),
+            () = read => {}
+        }
+        assert!(pipe.leaving.borrow().bytes.is_empty() && pipe.close().is_empty());
     }
 
     #[tokio::test]

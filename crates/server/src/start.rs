@@ -83,6 +83,10 @@ const DISK_STEP: u64 = 64 << 20;
 /// Runs a node until somebody stops it. `say` is told what a person may want to see meanwhile.
 pub fn serve(config: Config, say: impl Fn(String) + 'static) -> Result<(), ServeError> {
     let machines = config.machines().map_err(ServeError::Config)?;
+    // As Redis does: what a key takes and gives back is small, and a page of two megabytes stays for as long as any of it is in use. Nothing
+    // got slower by it. Where it cannot be had it does no harm.
+    #[cfg(target_os = "linux")]
+    let _as_it_is = rustix::thread::disable_transparent_huge_pages(true);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     let ended = runtime.block_on(live(config, machines, Rc::new(say)));
     // Who is asked to end while it still reads its journal does not read on.

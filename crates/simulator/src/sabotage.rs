@@ -75,6 +75,7 @@ sabotages! {
     LeaseFromReceipt "lease-counted-from-receipt" "R5",
     LeaseCheckedBeforeRead "lease-checked-before-the-read" "R5",
     GrantsForgottenOnRestart "grants-forgotten-on-restart" "R5",
+    RestartForgetsItsWait "restart-forgets-its-wait" "R5",
     AbdicateWithoutTerm "abdicate-without-a-term" "R5",
     AbdicateBeforeOutcome "abdicate-before-the-outcome-is-known" "R5",
     SeatOneEntryShort "seat-one-entry-short" "R6",

@@ -217,7 +217,8 @@ pub(crate) fn fail<T>(checker: &'static str, text: impl Into<String>) -> Result<
 impl<C: Conduct> World<C> {
     pub fn new(plan: Plan, trace: Trace) -> Self {
         let mut rng = Rng::new(plan.seed ^ 0x5eed);
-        let mut config = node::Config::default();
+        let log_bytes = if plan.seed.is_multiple_of(3) { 4 << 10 } else { 0 };
+        let mut config = node::Config { log_bytes, ..node::Config::default() };
         if plan.small_checkpoints {
             config.phaser.checkpoint_every = rng.range(8, 60);
             config.phaser.keep_entries = rng.range(0, 40);

@@ -1,5 +1,6 @@
 //! One node, machine by machine and without a cluster around it.
 
+mod checkpoints;
 mod hops;
 mod keyspaces;
 mod lanes;

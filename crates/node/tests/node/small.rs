@@ -34,10 +34,14 @@ impl Small {
     }
 
     pub(crate) fn start_as(me: NodeId, lanes: u16, durable: NodeDurable) -> Self {
+        Self::start_with(&Config::default(), me, lanes, durable)
+    }
+
+    pub(crate) fn start_with(config: &Config, me: NodeId, lanes: u16, durable: NodeDurable) -> Self {
         let now = Instant(1_000_000);
         let mut said = Vec::new();
         let life = Life { number: 1, seed: 7, wall: 0 };
-        let node = Node::recover(me, &Config::default(), lanes, durable.clone(), life, now, &mut said);
+        let node = Node::recover(me, config, lanes, durable.clone(), life, now, &mut said);
         let (mail, left, records) = (VecDeque::new(), Vec::new(), Vec::new());
         let mut small = Self { node, now, durable, records, mail, left, letters: 0 };
         for lane in 0..lanes {

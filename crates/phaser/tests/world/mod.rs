@@ -241,8 +241,17 @@ impl World {
 
     fn end_batch(&mut self, actor: Actor) {
         self.step(actor, Input::Checkpoint);
+        self.fill(actor);
         self.step(actor, Input::Flush);
         while !self.nodes[&actor.node].has_slow_disk && self.sync(actor) {}
+    }
+
+    /// There is time for all of it.
+    fn fill(&mut self, actor: Actor) {
+        let wants = |replica: &Replica| replica.phaser.as_ref()?.fills().find(|fill| fill.wants);
+        while let Some(fill) = self.replicas.get(&actor).and_then(wants) {
+            self.step(actor, Input::Fill { to: fill.to });
+        }
     }
 
     /// What is under way is safe. Returns whether there was anything.
@@ -265,6 +274,7 @@ impl World {
         let parent = replica.parent.take();
         self.step(actor, Input::Written { upto });
         self.step(actor, Input::Checkpoint);
+        self.fill(actor);
         self.step(actor, Input::Flush);
         if let Some(bucket) = parent {
             self.later.push_back((Actor { bucket, ..actor }, Input::Forked { child: actor.bucket }));

@@ -163,6 +163,10 @@ fn wanted_back<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
     Unmet::on(Whom::Node(government.primary.node), format!("{lacks} of the bucket, for which ours may be taken back"))
 }
 
+/// Not by a replica that has not come to the split, if the child is here already, under the name that it is to have: then others filled it,
+/// and what is made of a Split replaces nothing. (Otherwise: 1. n4 leaves b1 before its log comes to the split; 2. b1 is merged into its
+/// child; 3. n4 is to have a copy of the child, for which no fork comes; 4. it is filled and seated before what it has of b1 is erased. As
+/// a member it would wait for that fork for ever.)
 fn fork_owed<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
     if C::breaks(Breach::ParentErasedBeforeFork) {
         return None;
@@ -170,11 +174,13 @@ fn fork_owed<C: Conduct>(case: &Case<'_, C>) -> Option<Unmet> {
     let owed = |blueprint: &Blueprint| {
         let owes = |b: &&Bucket| match b.birth {
             Birth::Split { parent, at } if parent == case.bucket_id() => {
-                let named = b.government().is_some_and(|g| g.named(case.situation.me).is_some());
+                let Some(named) = b.government().and_then(|g| g.named(case.situation.me)) else { return false };
+                let is_here = case.situation.replicas.get(&b.id).is_some_and(|child| child.member == named);
                 let owes = |h: &&Holding| {
-                    h.owes_fork(b.id, at) && !fork_is_void(blueprint, case.situation.me, parent, h, b.id)
+                    let is_void = fork_is_void(blueprint, case.situation.me, parent, h, b.id);
+                    h.owes_fork(b.id, at) && !is_void && (!is_here || h.comes_to(b.id))
                 };
-                named && case.holding.as_ref().is_some_and(owes)
+                case.holding.as_ref().is_some_and(owes)
             }
             Birth::Split { .. } | Birth::First => false,
         };

@@ -53,7 +53,7 @@ impl Migration {
 impl Office {
     /// Plans and applies. An error is what the client is told; then nothing was begun.
     async fn do_now(&self, by: &str, wish: &str) -> Result<Done, String> {
-        let plan = self.plan(by, wish, Limits::default()).await.map_err(|refused| refused.text)?;
+        let (plan, _) = self.draw_up(by, wish, Limits::default()).await.map_err(|refused| refused.text)?;
         let Some(id) = plan.id else { return Ok(Done::NothingToDo) };
         if plan.left > 0 {
             let (steps, more) = (plan.steps, plan.left);
@@ -62,8 +62,15 @@ impl Office {
                  use 'godwit plan {wish}'"
             ));
         }
-        self.act(&id, "apply", Reason::default()).await.map_err(|refused| refused.text)?;
+        self.order_here(&id, "apply", Reason::default()).await?;
         Ok(Done::Begun)
+    }
+
+    /// Clients of Redis and Valkey ask the same node what became of it: nobody else needs to know of it by then.
+    async fn order_here(&self, id: &str, act: &str, reason: Reason) -> Result<(), String> {
+        let epoch = self.order(id, act, reason).await.map_err(|refused| refused.text)?;
+        self.until_known(epoch).await;
+        Ok(())
     }
 
     /// This node leads what it has a copy of in this keyspace.
@@ -113,7 +120,7 @@ impl Office {
         }
         for id in ids {
             let why = "CLUSTER CANCELSLOTMIGRATIONS".to_owned();
-            self.act(&id, "cancel", Reason { why, ..Reason::default() }).await.map_err(|refused| refused.text)?;
+            self.order_here(&id, "cancel", Reason { why, ..Reason::default() }).await?;
         }
         Ok(())
     }

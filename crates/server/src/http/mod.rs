@@ -88,18 +88,27 @@ impl Office {
 
     /// Until every node that can be reached acts on that epoch, or did not for too long.
     async fn until_acted_on(&self, epoch: Epoch) {
-        let everywhere = move |driver: &crate::desk::Driver| {
+        self.until(move |driver| {
             let (desk, me) = (driver.desk.borrow(), driver.me);
             let (blueprint, directory) = (desk.blueprint(), desk.directory());
             let mut others = blueprint.nodes.keys().filter(|node| **node != me && directory.is_reachable(**node));
             blueprint.epoch >= epoch && others.all(|node| directory.echoed(*node) >= epoch)
-        };
-        let all = async {
-            while self.post.ask_desk(everywhere).await == Some(false) {
+        })
+        .await;
+    }
+
+    /// Until this node acts on that epoch, or did not for too long.
+    async fn until_known(&self, epoch: Epoch) {
+        self.until(move |driver| driver.desk.borrow().blueprint().epoch >= epoch).await;
+    }
+
+    async fn until(&self, is_so: impl Fn(&crate::desk::Driver) -> bool + Copy + Send + 'static) {
+        let asked = async {
+            while self.post.ask_desk(is_so).await == Some(false) {
                 sleep(HEARSAY_PAUSE).await;
             }
         };
-        let _some_are_slow = timeout(HEARSAY, all).await;
+        let _some_are_slow = timeout(HEARSAY, asked).await;
     }
 
     async fn waits(&self) -> Vec<WaitView> {

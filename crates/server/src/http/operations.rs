@@ -155,6 +155,21 @@ pub(super) fn objections(all: &[Objection]) -> String {
 
 impl Office {
     pub(super) async fn plan(&self, by: &str, words: &str, limits: Limits) -> Result<PlanView, Refused> {
+        let (plan, written) = self.draw_up(by, words, limits).await?;
+        if let Some(epoch) = written {
+            self.until_acted_on(epoch).await;
+        }
+        Ok(plan)
+    }
+
+    /// A plan, and the epoch that it was written down with. This node may not know of it yet: whoever applies it at once need not wait for
+    /// that, which takes as long as a round of coordinators.
+    pub(super) async fn draw_up(
+        &self,
+        by: &str,
+        words: &str,
+        limits: Limits,
+    ) -> Result<(PlanView, Option<Epoch>), Refused> {
         let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
         for _ in 0..ATTEMPTS {
             let state = self.meta.read().await.map_err(|error| {
@@ -174,14 +189,13 @@ impl Office {
             let plan = planned
                 .expect("the planner does not panic")
                 .map_err(|all| Refused::conflict(named(&objections(&all), blueprint)))?;
-            let Some(steps) = plan.operations().into_iter().next() else { return Ok(view(&plan, blueprint, None, 0)) };
+            let Some(steps) = plan.operations().into_iter().next() else {
+                return Ok((view(&plan, blueprint, None, 0), None));
+            };
             let (id, count) = (blueprint.next_operation, steps.len());
             let command = Command::PlanOperation { id, by: format!("{by}: {}", with_limits(&words, limits)), steps };
             match self.meta.propose(command).await {
-                Ok(applied) => {
-                    self.until_acted_on(applied.epoch).await;
-                    return Ok(view(&plan, blueprint, Some(id), count));
-                }
+                Ok(applied) => return Ok((view(&plan, blueprint, Some(id), count), Some(applied.epoch))),
                 // Somebody else was first.
                 Err(ProposeError::Refused(
                     Refusal::OperationTaken(_) | Refusal::OperationNotNext { .. } | Refusal::ChildNotNext { .. },
@@ -195,7 +209,15 @@ impl Office {
         Err(Refused::conflict("the blueprint changes all the time: ask again"))
     }
 
-    pub(super) async fn act(&self, id: &str, act: &str, Reason { why, rate }: Reason) -> Result<Epoch, Refused> {
+    /// What every node that can be reached acts on when it is answered.
+    pub(super) async fn act(&self, id: &str, act: &str, reason: Reason) -> Result<Epoch, Refused> {
+        let epoch = self.order(id, act, reason).await?;
+        self.until_acted_on(epoch).await;
+        Ok(epoch)
+    }
+
+    /// The epoch that it is part of, which this node may not know yet.
+    pub(super) async fn order(&self, id: &str, act: &str, Reason { why, rate }: Reason) -> Result<Epoch, Refused> {
         let id = number_of(id)?;
         let command = match act {
             "apply" => Command::ApplyOperation { id },
@@ -212,10 +234,7 @@ impl Office {
             _ => return Err(Refused::new(StatusCode::NOT_FOUND, "apply, pause, resume, throttle or cancel")),
         };
         match self.meta.propose(command).await {
-            Ok(applied) => {
-                self.until_acted_on(applied.epoch).await;
-                Ok(applied.epoch)
-            }
+            Ok(applied) => Ok(applied.epoch),
             Err(ProposeError::Refused(why)) => {
                 let known = std::sync::Arc::clone(&self.meta.watch().borrow().blueprint);
                 let why = named(&why.to_string(), &known);

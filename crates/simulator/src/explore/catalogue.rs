@@ -259,6 +259,15 @@ pub fn configurations() -> Vec<Configuration> {
             ..PLAIN
         },
         Configuration {
+            name: "split-usurp-restart",
+            about: "a split, then a usurp and a crash: who reigned in the parent has not reigned in the child",
+            splittable: true,
+            slow_disk: true,
+            prelude: &[Prelude::Split],
+            budget: Budget { ticks: 1, crashes: 1, changes: 2, usurps: 1, ..NOTHING },
+            ..PLAIN
+        },
+        Configuration {
             name: "split-grow",
             about: "a split against a seat",
             members: 1,

@@ -264,6 +264,10 @@ impl<C: Conduct + Hash> Hands<C> {
 
     fn end_batch(&mut self) {
         self.step(Input::Checkpoint);
+        let wanted = |this: &Self| this.replica.phaser.fills().find(|fill| fill.wants).map(|fill| fill.to);
+        while let Some(to) = wanted(self) {
+            self.step(Input::Fill { to });
+        }
         self.step(Input::Flush);
     }
 

@@ -43,6 +43,7 @@ caught! {
     lease_from_receipt LeaseFromReceipt in "two-members" within 100_000 by OneServingPrimary;
     lease_checked_before_read LeaseCheckedBeforeRead in "two-members" within 20_000 by OneServingPrimary;
     grants_forgotten_on_restart GrantsForgottenOnRestart in "two-members" within 20_000 by OneServingPrimary;
+    restart_forgets_its_wait RestartForgetsItsWait in "two-members" within 100_000 by OneServingPrimary;
     abdicate_without_term AbdicateWithoutTerm in "hand-over-back" within 200_000 by OneServingPrimary;
     abdicate_before_outcome AbdicateBeforeOutcome in "hand-over" within 20_000 by OneServingPrimary;
     seat_one_entry_short SeatOneEntryShort in "grow-cut" within 500_000 by CommittedPrefixesAgree;
