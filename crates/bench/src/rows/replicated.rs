@@ -15,7 +15,12 @@ pub(super) const ROW: Row = Row {
 
 const SECONDS: f64 = 2.0;
 const QUICK_SECONDS: f64 = 1.0;
-const CELL: &str = "SET on three copies, 64 B, 50 connections";
+/// One log, with one primary and two that follow it: what a primary of Valkey with two replicas is.
+const ONE: &str = "SET on three copies, 64 B, 50 connections";
+/// As `godwit dev` makes them: a third of the buckets is led by each node.
+const SPREAD: &str = "the same in 64 buckets led by three nodes";
+/// Above the first cluster's ports.
+const SECOND: u16 = 10;
 
 fn run(stage: &Stage<'_>) -> Result<Results, Error> {
     let place = stage.place(ROW.name)?;
@@ -24,19 +29,14 @@ fn run(stage: &Stage<'_>) -> Result<Results, Error> {
         Peer::Godwit,
         "SET, level memory: on all three nodes, in their logs, before the answer; a failover keeps it and reads are linearizable",
     );
-    let mut contenders = Vec::new();
-    stage.say("replicated: starting godwit");
-    let godwit = Godwit {
-        binary: stage.godwit()?,
-        place: place.path(),
-        port: stage.port(GODWIT),
-        nodes: 3,
-        replicas: 3,
-        level: Level::Memory,
-        buckets: 64,
-        lanes: 1,
+    let binary = stage.godwit()?;
+    let godwit = |buckets, port| -> Result<Contender, Error> {
+        stage.say(format!("replicated: starting godwit with buckets: {buckets}"));
+        let (place, level) = (place.path(), Level::Memory);
+        let servers = Godwit { binary, place, port, nodes: 3, replicas: 3, level, buckets, lanes: 1 }.start()?;
+        Ok(Contender { servers, mix: Mix::Set, is_cluster: true })
     };
-    contenders.push(Contender { servers: godwit.start()?, mix: Mix::Set, is_cluster: true });
+    let mut contenders = vec![godwit(1, stage.port(GODWIT))?];
     for (peer, port) in [(Peer::Valkey, VALKEY), (Peer::Redis, REDIS)] {
         let Some(binary) = stage.binary(peer) else { continue };
         stage.say(format!("replicated: starting {peer}"));
@@ -49,15 +49,21 @@ fn run(stage: &Stage<'_>) -> Result<Results, Error> {
              nothing keeps a replica without it from taking over",
         );
     }
+    contenders.push(godwit(64, stage.port(GODWIT + SECOND))?);
     for contender in &contenders {
         contender.fill(KEYS, 64)?;
     }
     let seconds = if stage.is_quick { QUICK_SECONDS } else { SECONDS };
     let length = stage.length(seconds);
     let turns = Turns { value_bytes: 64, connections: 50, pipeline: 1, length, keys: KEYS, rounds: stage.rounds };
-    turns.run(stage, &mut results, CELL, &contenders, None)?;
-    results.bar_on_ratio(CELL, Measure::PerSecond, Peer::Valkey, Wanted::AtLeast(1.5));
-    results.bar_on_ratio(CELL, Measure::P99, Peer::Valkey, Wanted::AtMost(1.0));
-    results.bar_on_ratio(CELL, Measure::Processor, Peer::Valkey, Wanted::AtMost(1.0));
+    let (first, last) = (&contenders[..contenders.len() - 1], &contenders[1..]);
+    for (cell, contenders) in [(ONE, first), (SPREAD, last)] {
+        turns.run(stage, &mut results, cell, contenders, None)?;
+    }
+    for cell in [ONE, SPREAD] {
+        results.bar_on_ratio(cell, Measure::PerSecond, Peer::Valkey, Wanted::AtLeast(1.5));
+        results.bar_on_ratio(cell, Measure::P99, Peer::Valkey, Wanted::AtMost(1.0));
+        results.bar_on_ratio(cell, Measure::Processor, Peer::Valkey, Wanted::AtMost(1.0));
+    }
     Ok(results)
 }
