@@ -114,7 +114,6 @@ impl<C: Conduct> Desk<C> {
             | Input::Client { .. }
             | Input::Late { .. }
             | Input::Written { .. }
-            | Input::WrittenAhead { .. }
             | Input::Stored { .. }
             | Input::LinkEnded { .. }
             | Input::Wall { .. } => {}

@@ -339,7 +339,6 @@ impl Driver {
     fn give(&self, id: BatchId, level: Durability, records: Vec<NodeRecord>, again: &mut Vec<Input>) -> bool {
         match self.journal.write(self.number, id, level, records) {
             Ok(Outcome::Written) => again.push(Input::Written { upto: id }),
-            Ok(Outcome::Ahead(buckets)) => again.push(Input::WrittenAhead { batch: id, buckets }),
             Ok(Outcome::Queued) => {}
             Err(refused) => {
                 end_if_failed(&refused.state);

@@ -156,7 +156,7 @@ impl Machine {
         let level = if is_memory { Durability::Memory } else { Durability::Disk };
         match self.journal.write(0, id, level, records).expect("the disk takes everything") {
             Outcome::Written => {}
-            Outcome::Ahead(_) | Outcome::Queued => while self.written.recv().expect("its thread runs") < id {},
+            Outcome::Queued => while self.written.recv().expect("its thread runs") < id {},
         }
         Input::Written { upto: id }
     }
