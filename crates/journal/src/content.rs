@@ -263,6 +263,18 @@ pub(crate) fn may_stay_in_memory(record: &NodeRecord) -> bool {
     }
 }
 
+/// At level memory nothing of the log waits for it.
+pub(crate) fn may_go_ahead(record: &NodeRecord) -> bool {
+    may_stay_in_memory(record) || is_note(record)
+}
+
+pub(crate) fn bucket_of(record: &NodeRecord) -> Option<BucketId> {
+    match record {
+        NodeRecord::Bucket { bucket, .. } | NodeRecord::Erase { bucket } => Some(*bucket),
+        NodeRecord::Epoch { .. } => None,
+    }
+}
+
 fn about_bytes(record: &NodeRecord) -> usize {
     match record {
         NodeRecord::Bucket { record: Record::Save(image) | Record::Take(image), .. } => 128 + image.tables.len() * 32,

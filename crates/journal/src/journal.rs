@@ -79,15 +79,18 @@ pub struct Counts {
 }
 
 /// What became of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is written, and so is everything this lane wrote before.
     Written,
+    /// What it has of these buckets is written. The callback will say when the rest of it is, if there is any, and what came before it.
+    Ahead(Vec<BucketId>),
     /// The callback will say when.
     Queued,
 }
 
-/// The batch was not taken; here it is. Nothing of it is on disk, unless the state is `Failed`: then some of it may be.
+/// The batch was not taken; here it is. Nothing of it is on disk, unless the state is `Failed`: then some of it may be. What is not among the
+/// `records` any more is written, and `ahead` says whose that is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the journal takes no more: {}", match state {
     State::Healthy => "it is being written to",
@@ -97,6 +100,7 @@ pub enum Outcome {
 pub struct Refused {
     pub state: State,
     pub records: Vec<NodeRecord>,
+    pub ahead: Vec<BucketId>,
 }
 
 thread_local! {
@@ -168,7 +172,7 @@ impl Journal {
         self.shared.queue.release(Released { bucket, tables });
     }
 
-    /// Batches of one lane are written in the order in which they are given. Waits when too much is queued (`Options::queue_batches`,
+    /// Records of one bucket are written in the order in which they are given. Waits when too much is queued (`Options::queue_batches`,
     /// `queue_bytes`), unless the disk is full: then it refuses, and the same batch is to be given again later.
     pub fn write(
         &self,
@@ -177,34 +181,69 @@ impl Journal {
         level: Durability,
         mut records: Vec<NodeRecord>,
     ) -> Result<Outcome, Refused> {
-        let is_memory = level == Durability::Memory;
-        let may_go_ahead = |record: &NodeRecord| content::may_stay_in_memory(record) || content::is_note(record);
+        if level == Durability::Disk {
+            return self.queue(Batch::new(lane, id, Manner::Disk, records)).map(|()| Outcome::Queued);
+        }
+        let is_clear = records.iter().all(content::may_go_ahead) && self.shared.queue.is_clear(lane);
+        let mut behind = if is_clear { Vec::new() } else { self.split_off_waiting(&mut records) };
+        let mut notes = Vec::new();
+        if records.is_empty() || !self.write_ahead(&mut records, &mut notes) {
+            records.append(&mut notes);
+            records.append(&mut behind);
+            return self.queue(Batch::new(lane, id, Manner::Memory, records)).map(|()| Outcome::Queued);
+        }
+        let mut ahead: Vec<BucketId> = Vec::new();
+        if !is_clear {
+            ahead.extend(records.iter().chain(&notes).filter_map(content::bucket_of));
+            ahead.sort_unstable();
+            ahead.dedup();
+        }
+        // Before the notes: what is reported of those covers all that was queued before them.
+        if !behind.is_empty()
+            && let Err(mut refused) = self.queue(Batch::new(lane, id, Manner::Memory, behind))
+        {
+            ahead.retain(|bucket| !notes.iter().any(|note| content::bucket_of(note) == Some(*bucket)));
+            refused.records.append(&mut notes);
+            return Err(Refused { ahead, ..refused });
+        }
+        if !notes.is_empty() {
+            self.queue(Batch::new(lane, id, Manner::Notes, notes))?;
+        }
+        Ok(if is_clear { Outcome::Written } else { Outcome::Ahead(ahead) })
+    }
+
+    fn queue(&self, batch: Batch) -> Result<(), Refused> {
+        self.shared.queue.push(batch).map_err(|(state, records)| Refused { state, records, ahead: Vec::new() })
+    }
+
+    /// Takes out what must be synced, and whatever is about the same buckets, or about those of which something is queued. (While a node takes
+    /// in a bucket's tables, each image must be synced, which takes long where the disk is busy with them; the others go on.)
+    fn split_off_waiting(&self, records: &mut Vec<NodeRecord>) -> Vec<NodeRecord> {
+        let Some(mut waiting) = self.shared.queue.waiting_among(records) else { return std::mem::take(records) };
+        let to_sync = records.iter().filter(|record| !content::may_go_ahead(record));
+        waiting.extend(to_sync.filter_map(content::bucket_of));
+        let waits = |record: &mut NodeRecord| content::bucket_of(record).is_none_or(|bucket| waiting.contains(&bucket));
+        records.extract_if(.., waits).collect()
+    }
+
+    /// Level memory: written by the lane itself, except for what is said of checkpoints, which comes back as `notes`: nobody waits for that.
+    /// False: nothing is written.
+    fn write_ahead(&self, records: &mut Vec<NodeRecord>, notes: &mut Vec<NodeRecord>) -> bool {
         // The first of a bucket in this life waits to be synced, whatever it is. (Otherwise: 1. a note is the first, and not synced yet; 2. the
         // bucket counts as known to write from memory, and an entry is written and answered; 3. the power fails, and nobody doubts it.)
-        let are_known = || !records.iter().any(content::is_note) || self.shared.pen().is_uneasy_about(&records);
-        if is_memory && records.iter().all(may_go_ahead) && self.shared.queue.is_clear(lane) && are_known() {
-            let mut notes: Vec<NodeRecord> = records.extract_if(.., |record| content::is_note(record)).collect();
-            let is_written = records.is_empty()
-                || SCRATCH.with_borrow_mut(|encoded| {
-                    encoded.clear();
-                    records.iter().for_each(|record| encoded.push(record));
-                    self.shared.write_directly(encoded, &records)
-                });
-            if is_written && notes.is_empty() {
-                return Ok(Outcome::Written);
-            }
-            if is_written {
-                let refused = |(state, records)| Refused { state, records };
-                let batch = Batch::new(lane, id, Manner::Notes, notes);
-                return self.shared.queue.push(batch).map(|()| Outcome::Written).map_err(refused);
-            }
-            records.append(&mut notes);
+        let has_notes = records.iter().any(content::is_note);
+        if has_notes && !self.shared.pen().is_uneasy_about(records) {
+            return false;
         }
-        let batch = Batch::new(lane, id, if is_memory { Manner::Memory } else { Manner::Disk }, records);
-        match self.shared.queue.push(batch) {
-            Ok(()) => Ok(Outcome::Queued),
-            Err((state, records)) => Err(Refused { state, records }),
+        if has_notes {
+            notes.extend(records.extract_if(.., |record| content::is_note(record)));
         }
+        records.is_empty()
+            || SCRATCH.with_borrow_mut(|encoded| {
+                encoded.clear();
+                records.iter().for_each(|record| encoded.push(record));
+                self.shared.write_directly(encoded, records)
+            })
     }
 
     /// Which journal this is: random, made with it. Whoever has one remembers it, for [`Options::number`].
@@ -335,6 +374,7 @@ mod tests {
     use super::*;
 
     const BUCKET: BucketId = BucketId(1);
+    const ANOTHER: BucketId = BucketId(2);
     const BASE: Position = Position { term: Term(1), index: Index(0) };
 
     fn found() -> Vec<NodeRecord> {
@@ -344,6 +384,16 @@ mod tests {
 
     fn of_bucket(record: Record) -> Vec<NodeRecord> {
         vec![NodeRecord::Bucket { bucket: BUCKET, record }]
+    }
+
+    fn of_another(mut records: Vec<NodeRecord>) -> Vec<NodeRecord> {
+        let of_another = |record: &mut NodeRecord| {
+            if let NodeRecord::Bucket { bucket, .. } = record {
+                *bucket = ANOTHER;
+            }
+        };
+        records.iter_mut().for_each(of_another);
+        records
     }
 
     fn commit() -> Vec<NodeRecord> {
@@ -419,6 +469,41 @@ mod tests {
         let ids: Vec<BatchId> =
             journal.shared.queue.next(Duration::ZERO).batches.iter().map(|batch| batch.id).collect();
         assert_eq!(ids, [5, 6, 7, 8, 9].map(BatchId), "nothing that is queued overtakes");
+    }
+
+    /// What must be synced of one bucket holds up that one, and no other of the same lane.
+    #[test]
+    fn what_waits_holds_up_its_own_bucket_only() {
+        let directory = tempfile::tempdir().expect("a place for it");
+        let journal = open(directory.path(), Duration::from_secs(3600));
+        let mut writer = Writer::new(journal.shared.clone(), Box::new(|_, _| {}));
+        let give = |id, records| journal.write(0, BatchId(id), Durability::Memory, records);
+        let promise = || of_bucket(Record::Promise(Term(2)));
+        let saved = || of_bucket(Record::Save(Image::default()));
+        let both = |of_one: Vec<NodeRecord>| [of_one, of_another(commit())].concat();
+        journal.write(0, BatchId(1), Durability::Disk, [found(), of_another(found())].concat()).expect("it is taken");
+        syncs_of_groups(&journal, &mut writer);
+        assert_eq!(give(2, both(commit())), Ok(Outcome::Queued), "nobody knew that they would write like this (R10)");
+        syncs_of_groups(&journal, &mut writer);
+        assert_eq!(give(3, both(commit())), Ok(Outcome::Written));
+
+        assert_eq!(give(4, both(promise())), Ok(Outcome::Ahead(vec![ANOTHER])), "the promise must be synced");
+        assert_eq!(give(5, both(commit())), Ok(Outcome::Ahead(vec![ANOTHER])), "it must not overtake the promise");
+        assert_eq!(give(6, of_another(commit())), Ok(Outcome::Ahead(vec![ANOTHER])), "4 and 5 are not written");
+        assert_eq!(give(7, commit()), Ok(Outcome::Queued));
+        let noted = [promise(), of_another(saved()), of_another(commit())].concat();
+        assert_eq!(give(8, noted), Ok(Outcome::Ahead(vec![ANOTHER])));
+        assert_eq!(give(9, vec![NodeRecord::Erase { bucket: ANOTHER }]), Ok(Outcome::Queued));
+        assert_eq!(give(10, of_another(commit())), Ok(Outcome::Queued), "it would come before the end of that replica");
+
+        let mut job = journal.shared.queue.next(Duration::ZERO);
+        let queued: Vec<(u64, Manner)> = job.batches.iter().map(|batch| (batch.id.0, batch.manner)).collect();
+        let memory = |id| (id, Manner::Memory);
+        let expected = [memory(4), memory(5), memory(7), memory(8), (8, Manner::Notes), memory(9), memory(10)];
+        assert_eq!(queued, expected, "what is reported of notes covers what came before them");
+        job.batches.truncate(4);
+        assert!(writer.group(&mut job.batches).is_ok());
+        assert_eq!(give(11, both(commit())), Ok(Outcome::Ahead(vec![BUCKET])), "another's turn to wait");
     }
 
     /// 1. A promise is queued, and must be synced. 2. What comes after it at level memory is queued too, or it would overtake it.

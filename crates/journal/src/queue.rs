@@ -1,6 +1,6 @@
 //! What lanes want written and the writer has not taken yet. Bounded: a lane that is far ahead of the disk waits.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,8 @@ pub(crate) struct Batch {
     /// Unless it brings tables, which are stored first.
     pub(crate) encoded: Option<Encoded>,
     pub(crate) bytes: u64,
+    /// What it is about.
+    buckets: Vec<BucketId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +60,9 @@ impl Batch {
         let table_bytes: usize = if has_tables { records.iter().map(content::table_bytes).sum() } else { 0 };
         let encoded_bytes = encoded.as_ref().map_or(0, |encoded| encoded.bytes.len());
         let bytes = (encoded_bytes + table_bytes + records.len() * 64) as u64;
-        Self { lane, id, turn: 0, manner, records, encoded, bytes }
+        let mut buckets: Vec<BucketId> = records.iter().filter_map(content::bucket_of).collect();
+        buckets.dedup();
+        Self { lane, id, turn: 0, manner, records, encoded, bytes, buckets }
     }
 
     pub(crate) fn is_memory(&self) -> bool {
@@ -125,8 +129,9 @@ pub(crate) struct Waiting {
     /// Queued or being written.
     bytes: u64,
     count: usize,
-    /// Of each lane: not yet reported as written, without notes.
+    /// Of each lane, and of each bucket: not yet reported as written, without notes.
     under_way: BTreeMap<u16, usize>,
+    buckets: BTreeMap<BucketId, usize>,
     pub(crate) state: State,
     stop: Stop,
     syncs_wanted: u64,
@@ -155,6 +160,7 @@ impl Queue {
             bytes: 0,
             count: 0,
             under_way: BTreeMap::new(),
+            buckets: BTreeMap::new(),
             state: State::Healthy,
             stop: Stop::No,
             syncs_wanted: 0,
@@ -189,6 +195,14 @@ impl Queue {
         waiting.state == State::Healthy && waiting.under_way.get(&lane).is_none_or(|count| *count == 0)
     }
 
+    /// Those of which something is queued that must not be overtaken. None: nobody may write by itself now.
+    pub(crate) fn waiting_among(&self, records: &[NodeRecord]) -> Option<BTreeSet<BucketId>> {
+        let waiting = self.lock();
+        let is_under_way = |bucket: &BucketId| waiting.buckets.contains_key(bucket);
+        let under_way = || records.iter().filter_map(content::bucket_of).filter(is_under_way).collect();
+        (waiting.state == State::Healthy).then(under_way)
+    }
+
     /// Waits for room, unless they are notes, of which there are never many. Gives the records back when that would be for nothing, or for long.
     pub(crate) fn push(&self, mut batch: Batch) -> Result<(), (State, Vec<NodeRecord>)> {
         let mut waiting = self.lock();
@@ -211,6 +225,7 @@ impl Queue {
         waiting.count += 1;
         if batch.manner != Manner::Notes {
             *waiting.under_way.entry(batch.lane).or_default() += 1;
+            batch.buckets.iter().for_each(|bucket| *waiting.buckets.entry(*bucket).or_default() += 1);
         }
         waiting.batches.push_back(batch);
         drop(waiting);
@@ -302,6 +317,13 @@ impl Queue {
             waiting.count -= 1;
             if batch.manner != Manner::Notes {
                 *waiting.under_way.get_mut(&batch.lane).expect("it was counted") -= 1;
+                for bucket in &batch.buckets {
+                    let count = waiting.buckets.get_mut(bucket).expect("it was counted");
+                    *count -= 1;
+                    if *count == 0 {
+                        waiting.buckets.remove(bucket);
+                    }
+                }
             }
         }
         drop(waiting);

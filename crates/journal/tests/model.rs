@@ -58,12 +58,16 @@ struct Told {
     records: Vec<NodeRecord>,
     /// So many of them are reported as synced.
     synced: usize,
-    /// So many are reported as written.
-    written: usize,
+    /// So many of them are where whatever they say of checkpoints is synced, too.
+    noted: usize,
+    /// Which of them are reported as written.
+    written: BTreeSet<usize>,
     /// Which of them were reported without being synced, and whose they are.
     direct: Vec<(usize, BucketId)>,
     /// Which of them nobody waits for.
     notes: BTreeSet<usize>,
+    /// Some were written before what other buckets had given earlier: then each bucket has an order of its own, and no other.
+    has_overtaken: bool,
 }
 
 fn live(disk: &Arc<BadDisk>, life: &Life, boot: &str, start: &NodeDurable) -> Told {
@@ -91,30 +95,39 @@ fn live(disk: &Arc<BadDisk>, life: &Life, boot: &str, start: &NodeDurable) -> To
         let records: Vec<_> = batch.wishes.iter().map(|(bucket, w)| author.write(*bucket, &wish(w))).collect();
         let first = told.records.len();
         told.records.extend(records.iter().cloned());
-        let is_lazy = batch.level == Durability::Memory && records.iter().all(|r| may_be_lazy(r) || is_note(r));
-        if is_lazy {
-            told.notes.extend((first..).zip(&records).filter(|(_, record)| is_note(record)).map(|(i, _)| i));
-        }
+        let is_memory = batch.level == Durability::Memory;
+        let lazy = |record: &NodeRecord| is_memory && (may_be_lazy(record) || is_note(record));
+        let is_lazy = records.iter().all(lazy);
+        // Those whose bucket has something that must be synced in the same batch are no notes, but come with it.
+        let strict: BTreeSet<_> = records.iter().filter(|record| !lazy(record)).map(bucket_of).collect();
+        let goes_ahead = |record: &NodeRecord| is_memory && is_note(record) && !strict.contains(&bucket_of(record));
+        told.notes.extend((first..).zip(&records).filter(|(_, record)| goes_ahead(record)).map(|(i, _)| i));
         let Some(records) = common::stored(&journal, LANE, &records) else { break };
         // If it is refused because the disk failed, some of it may be there nevertheless.
         let Ok(outcome) = journal.write(LANE, BatchId(id as u64 + 1), batch.level, records) else { break };
-        given.push((first..told.records.len(), is_lazy, outcome == Outcome::Written));
+        told.has_overtaken |= matches!(outcome, Outcome::Ahead(_));
+        given.push((first..told.records.len(), is_lazy, outcome));
         if batch.waits && journal.sync().is_err() {
             break;
         }
     }
     drop(journal);
     let upto = reports.upto(LANE) as usize;
-    for (i, (records, is_lazy, is_written)) in given.into_iter().enumerate() {
-        if i >= upto && !is_written {
-            continue;
-        }
-        told.written = records.end;
-        if is_lazy {
-            let of = |i| bucket_of(&told.records[i]).map(|bucket| (i, bucket));
-            told.direct.extend(records.filter(|i| !told.notes.contains(i)).filter_map(of));
-        } else {
+    for (i, (records, is_lazy, outcome)) in given.into_iter().enumerate() {
+        let is_ahead = |i: &usize| match (&outcome, bucket_of(&told.records[*i])) {
+            (Outcome::Ahead(buckets), Some(bucket)) => buckets.contains(&bucket),
+            (Outcome::Written | Outcome::Ahead(_) | Outcome::Queued, _) => false,
+        };
+        let is_whole = i < upto || outcome == Outcome::Written;
+        let reported: Vec<usize> = records.clone().filter(|i| is_whole || is_ahead(i)).collect();
+        let of = |i: &usize| bucket_of(&told.records[*i]).map(|bucket| (*i, bucket));
+        let is_direct = |i: &&usize| (is_lazy || is_ahead(i)) && !told.notes.contains(i);
+        told.direct.extend(reported.iter().filter(is_direct).filter_map(of));
+        told.written.extend(reported);
+        if i < upto && !is_lazy {
             told.synced = records.end;
+            // What a batch says of checkpoints comes behind what must be synced of it.
+            told.noted = if matches!(outcome, Outcome::Ahead(_)) { records.start } else { records.end };
         }
     }
     told
@@ -129,16 +142,21 @@ fn is_note(record: &NodeRecord) -> bool {
     matches!(record, NodeRecord::Bucket { record, .. } if record.is_note())
 }
 
-/// All that the records can have made of it, with how many of them: up to there, or with fewer notes.
-fn made(start: &NodeDurable, told: &Told) -> Vec<(usize, NodeDurable)> {
+/// All that the records, or those of one bucket, can have made of it, with how many of them: up to there, or with fewer notes.
+fn made(start: &NodeDurable, told: &Told, only: Option<Option<BucketId>>) -> Vec<(usize, NodeDurable)> {
     let mut all = vec![(0, start.clone())];
     let mut node = start.clone();
+    let counts = |record: &NodeRecord| only.is_none_or(|only| bucket_of(record) == only);
     for (i, record) in told.records.iter().enumerate() {
+        if !counts(record) {
+            all.push((i + 1, node.clone()));
+            continue;
+        }
         if told.notes.contains(&i) {
             // This one and those after it did not make it. Whatever is synced after it would have brought it along.
             let mut without = node.clone();
-            for other in (i..told.records.len()).filter(|_| i >= told.synced) {
-                if !told.notes.contains(&other) {
+            for other in (i..told.records.len()).filter(|_| i >= told.noted) {
+                if !told.notes.contains(&other) && counts(&told.records[other]) {
                     without.absorb(&told.records[other]);
                 }
                 all.push((other + 1, without.clone()));
@@ -150,6 +168,21 @@ fn made(start: &NodeDurable, told: &Told) -> Vec<(usize, NodeDurable)> {
     all
 }
 
+/// Each of them keeps its own order; what is about no bucket is one, too. None: all of them keep one.
+fn orders(told: &Told) -> Vec<Option<Option<BucketId>>> {
+    let each: BTreeSet<_> = told.records.iter().map(|record| Some(bucket_of(record))).collect();
+    if told.has_overtaken { each.into_iter().collect() } else { vec![None] }
+}
+
+/// As far as that order says.
+fn is_as(node: &NodeDurable, after: &NodeDurable, order: Option<Option<BucketId>>) -> bool {
+    match order {
+        None => node == after,
+        Some(None) => node.epochs == after.epochs,
+        Some(Some(bucket)) => node.replicas.get(&bucket) == after.replicas.get(&bucket),
+    }
+}
+
 fn bucket_of(record: &NodeRecord) -> Option<BucketId> {
     match record {
         NodeRecord::Bucket { bucket, .. } | NodeRecord::Erase { bucket } => Some(*bucket),
@@ -158,15 +191,23 @@ fn bucket_of(record: &NodeRecord) -> Option<BucketId> {
 }
 
 fn check(start: &NodeDurable, told: &Told, end: &End, after: &Recovered) {
-    let fits = made(start, told).into_iter().filter(|(_, node)| *node == after.node).map(|(count, _)| count).max();
-    let most = &fits.unwrap_or_else(|| panic!("no prefix gives what came back: {}", nearest(start, told, after)));
-    match end {
-        End::Kill => assert!(*most >= told.written, "reported as written and gone: {most} of {told:#?}"),
-        End::PowerCut(..) => {
-            assert!(*most >= told.synced, "reported as synced and gone: {most} of {told:#?} {after:#?}");
-            let gone = told.direct.iter().filter(|(i, b)| i >= most && after.node.replicas.contains_key(b));
-            let gone: BTreeSet<_> = gone.map(|(_, bucket)| *bucket).collect();
-            assert!(gone.is_subset(&after.doubtful), "{gone:?} not in {:?}", after.doubtful);
+    for order in orders(told) {
+        let fits = made(start, told, order).into_iter().filter(|(_, node)| is_as(node, &after.node, order));
+        let fits = fits.map(|(count, _)| count).max();
+        let most = &fits.unwrap_or_else(|| panic!("no prefix gives what came back: {}", nearest(start, told, after)));
+        let counts = |i: &&usize| order.is_none_or(|order| bucket_of(&told.records[**i]) == order);
+        match end {
+            End::Kill => {
+                let last = told.written.iter().rfind(counts);
+                assert!(last.is_none_or(|i| i < most), "reported as written and gone: {most} of {told:#?}");
+            }
+            End::PowerCut(..) => {
+                assert!(*most >= told.synced, "reported as synced and gone: {most} of {told:#?} {after:#?}");
+                let gone = told.direct.iter().filter(|(i, _)| counts(&i) && i >= most);
+                let gone = gone.filter(|(_, bucket)| after.node.replicas.contains_key(bucket));
+                let gone: BTreeSet<_> = gone.map(|(_, bucket)| *bucket).collect();
+                assert!(gone.is_subset(&after.doubtful), "{gone:?} not in {:?}", after.doubtful);
+            }
         }
     }
     for note in &after.notes {
@@ -283,9 +324,13 @@ fn run(lives: &[Life]) -> (Arc<BadDisk>, NodeDurable, Vec<NodeDurable>) {
 
 /// What the records behind those that came back give, one after the other.
 fn later(start: &NodeDurable, told: &Told, after: &NodeDurable) -> Vec<NodeDurable> {
-    let all = made(start, told);
-    let came_back = all.iter().filter(|(_, node)| node == after).map(|(count, _)| *count).max().unwrap_or(0);
-    all.into_iter().filter(|(count, _)| *count > came_back).map(|(_, node)| node).collect()
+    let behind = |order| {
+        let all = made(start, told, order);
+        let fits = all.iter().filter(|(_, node)| is_as(node, after, order));
+        let came_back = fits.map(|(count, _)| *count).max().unwrap_or(0);
+        all.into_iter().filter(move |(count, _)| *count > came_back).map(|(_, node)| node)
+    };
+    orders(told).into_iter().flat_map(behind).collect()
 }
 
 /// What is different is lost or in doubt, or the end is missing and that is noted. Or it is as the last life has `written` it later: where

@@ -114,6 +114,7 @@ impl<C: Conduct> Desk<C> {
             | Input::Client { .. }
             | Input::Late { .. }
             | Input::Written { .. }
+            | Input::WrittenAhead { .. }
             | Input::Stored { .. }
             | Input::LinkEnded { .. }
             | Input::Wall { .. } => {}

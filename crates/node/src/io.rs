@@ -95,8 +95,15 @@ pub enum Input {
         from: Station,
         mail: Mail,
     },
+    /// All batches up to that one are written.
     Written {
         upto: BatchId,
+    },
+    /// What that batch has of these buckets is written, whatever became of the rest and of batches before it. Nothing of these buckets was
+    /// waiting then.
+    WrittenAhead {
+        batch: BatchId,
+        buckets: Vec<BucketId>,
     },
     /// The tables of that `Store` are safe; what records say of them.
     Stored {

@@ -269,6 +269,7 @@ impl<C: Conduct> Lane<C> {
             }
             Input::Mail { from: _, mail } => self.on_mail(now, mail, out),
             Input::Written { upto } => self.on_written(now, upto, out),
+            Input::WrittenAhead { batch, buckets } => self.on_written_ahead(now, batch, &buckets, out),
             Input::Stored { id, bucket, tables } => {
                 self.checkpoints.remove(&(bucket, id));
                 match self.storing.remove(&(bucket, id)) {
@@ -556,6 +557,22 @@ impl<C: Conduct> Lane<C> {
     fn on_written(&mut self, now: Instant, upto: BatchId, out: &mut Vec<Output>) {
         let count = self.writing.partition_point(|(id, ..)| *id <= upto);
         let written: Vec<_> = self.writing.drain(..count).map(|(_, bucket, write)| (bucket, write)).collect();
+        self.report_written(now, written, out);
+        if self.newborn {
+            self.replicas.values_mut().for_each(|r| r.unborn = r.unborn.filter(|batch| *batch > upto));
+            self.newborn = self.replicas.values().any(|r| r.unborn.is_some());
+        }
+        self.on_coming_written(now, upto, out);
+    }
+
+    fn on_written_ahead(&mut self, now: Instant, batch: BatchId, buckets: &[BucketId], out: &mut Vec<Output>) {
+        let is_among = |(id, bucket, _): &(BatchId, BucketId, WriteId)| *id == batch && buckets.contains(bucket);
+        let (written, left) = std::mem::take(&mut self.writing).into_iter().partition::<VecDeque<_>, _>(is_among);
+        self.writing = left;
+        self.report_written(now, written.into_iter().map(|(_, bucket, write)| (bucket, write)).collect(), out);
+    }
+
+    fn report_written(&mut self, now: Instant, written: Vec<(BucketId, WriteId)>, out: &mut Vec<Output>) {
         // Only the last of a phaser's writes in this answer: it covers the others. In a single batch there mostly is but one.
         let once = written.is_sorted_by(|a, b| a.0 < b.0);
         let last: BTreeMap<BucketId, WriteId> = if once { BTreeMap::new() } else { written.iter().copied().collect() };
@@ -565,11 +582,6 @@ impl<C: Conduct> Lane<C> {
                 self.on_child_durable(now, bucket, out);
             }
         }
-        if self.newborn {
-            self.replicas.values_mut().for_each(|r| r.unborn = r.unborn.filter(|batch| *batch > upto));
-            self.newborn = self.replicas.values().any(|r| r.unborn.is_some());
-        }
-        self.on_coming_written(now, upto, out);
     }
 
     fn on_wall(&mut self, now: Instant, micros: u64, out: &mut Vec<Output>) {

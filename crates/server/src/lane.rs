@@ -339,9 +339,13 @@ impl Driver {
     fn give(&self, id: BatchId, level: Durability, records: Vec<NodeRecord>, again: &mut Vec<Input>) -> bool {
         match self.journal.write(self.number, id, level, records) {
             Ok(Outcome::Written) => again.push(Input::Written { upto: id }),
+            Ok(Outcome::Ahead(buckets)) => again.push(Input::WrittenAhead { batch: id, buckets }),
             Ok(Outcome::Queued) => {}
             Err(refused) => {
                 end_if_failed(&refused.state);
+                if !refused.ahead.is_empty() {
+                    again.push(Input::WrittenAhead { batch: id, buckets: refused.ahead.clone() });
+                }
                 if self.refused.borrow().is_empty() && refused.state != State::Stopped {
                     tracing::error!("{refused}");
                     self.hall.refuse_writes(true);

@@ -5,7 +5,7 @@
 //! from, and is never lost:
 //!
 //! - requests of other lanes and their answers: a lane has at most `most_requests` of them with others (`node`, `pass.rs`)
-//! - `Written`: at most one for each batch that the lane gave to the journal, and one that is stuck gives none
+//! - `Written`: at most two for each batch that the lane gave to the journal, and one that is stuck gives none
 //! - `MetaRead`, `Rejected`: answers to what it asked (`desk.rs` has at most so many proposals and questions under way)
 //! - the directory: a lane that has not said a word since the last one gets no other (`node`, `desk.rs`)
 //! - clients: as many as are let in

@@ -1,6 +1,6 @@
 //! One machine: its clock, its disk, and the process that runs on it, if any.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use blueprint::{BucketId, Epoch, Instant, Member, NodeId};
 use node::{BatchId, Input, Lost, Node, NodeDurable, NodeRecord, Output, Station};
@@ -47,8 +47,18 @@ pub struct Unsynced {
     pub station: Station,
     pub id: BatchId,
     pub records: Vec<NodeRecord>,
+    pub part: Part,
+}
+
+/// What of a batch goes its own way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// What is in its place among the batches of its station.
+    InTurn,
+    /// Level memory: entries of buckets of which nothing waits, and which the operating system has.
+    Ahead,
     /// Level memory: they were reported, and are still in the memory of the process (`Record::is_note`).
-    pub are_notes: bool,
+    Notes,
 }
 
 /// What is safe, and what is only on its way.
@@ -107,15 +117,18 @@ impl Disk {
         (self.busy_until, self.next_until) = (0, 0);
     }
 
-    /// A batch has gone through: what it says of checkpoints not yet, unless it is `notes` that this is about, or something went through
-    /// that they must come before.
-    pub fn settle(&mut self, station: Station, upto: BatchId, notes: bool) -> Vec<NodeRecord> {
+    /// A part of a batch has gone through, and with what is in its turn all that came before it: what it says of checkpoints not yet, unless
+    /// something went through that they must come before.
+    pub fn settle(&mut self, station: Station, upto: BatchId, part: Part) -> Vec<NodeRecord> {
         let is_mine = |batch: &Unsynced| batch.station == station && batch.id <= upto;
-        let is_log = |batch: &Unsynced| batch.are_notes || batch.records.iter().all(is_lazy);
-        let notes = notes || !self.unsynced.iter().filter(|batch| is_mine(batch)).all(is_log);
+        let is_log = |batch: &Unsynced| batch.part != Part::InTurn || batch.records.iter().all(is_lazy);
+        let notes = part == Part::Notes || !self.unsynced.iter().filter(|batch| is_mine(batch)).all(is_log);
         let mut covered = Vec::new();
         self.unsynced.retain_mut(|batch| {
-            let covers = is_mine(batch) && (notes || !batch.are_notes);
+            let covers = match part {
+                Part::Ahead => batch.station == station && batch.id == upto && batch.part == Part::Ahead,
+                Part::InTurn | Part::Notes => is_mine(batch) && (notes || batch.part != Part::Notes),
+            };
             if covers {
                 covered.append(&mut batch.records);
             }
@@ -123,6 +136,26 @@ impl Disk {
         });
         covered.iter().for_each(|record| self.settled.absorb(record));
         covered
+    }
+
+    /// Of whose checkpoints that batch says something.
+    pub fn noted(&self, station: Station, id: BatchId) -> Vec<BucketId> {
+        let is_it = |batch: &&Unsynced| batch.station == station && batch.id == id && batch.part == Part::Notes;
+        self.unsynced.iter().filter(is_it).flat_map(|batch| &batch.records).filter_map(about).collect()
+    }
+
+    pub fn waits_in_turn(&self, station: Station) -> bool {
+        self.unsynced.iter().any(|batch| batch.station == station && batch.part == Part::InTurn)
+    }
+
+    /// Takes out what goes ahead at level memory: what may be reported when only the operating system has it, of buckets of which nothing
+    /// else is there, nor waits.
+    pub fn split_off_ahead(&self, records: &mut Vec<NodeRecord>) -> Vec<NodeRecord> {
+        let queued = self.unsynced.iter().filter(|batch| batch.part == Part::InTurn).flat_map(|batch| &batch.records);
+        let stays = |record: &&NodeRecord| !is_lazy(record) && !is_note(record);
+        let waiting: BTreeSet<Option<BucketId>> =
+            queued.chain(records.iter().filter(stays)).map(about).chain([None]).collect();
+        records.extract_if(.., |record| !waiting.contains(&about(record))).collect()
     }
 
     /// What the operating system has: entries within a second on disk, everything else at once, and whatever came before it.
@@ -169,6 +202,19 @@ fn bucket_of(record: &NodeRecord) -> Option<BucketId> {
         NodeRecord::Bucket { bucket, .. } => Some(*bucket),
         NodeRecord::Epoch { .. } | NodeRecord::Erase { .. } => None,
     }
+}
+
+/// The bucket whose records it is among.
+pub fn about(record: &NodeRecord) -> Option<BucketId> {
+    match record {
+        NodeRecord::Bucket { bucket, .. } | NodeRecord::Erase { bucket } => Some(*bucket),
+        NodeRecord::Epoch { .. } => None,
+    }
+}
+
+/// What it says of checkpoints: at level memory nobody waits for it.
+pub fn is_note(record: &NodeRecord) -> bool {
+    matches!(record, NodeRecord::Bucket { record, .. } if record.is_note())
 }
 
 /// Level memory answers for these before they are on disk; for all else it waits.

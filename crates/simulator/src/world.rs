@@ -22,7 +22,7 @@ use values::Command;
 use crate::checkers::Checkers;
 use crate::clients::Clients;
 use crate::conductor::Conductor;
-use crate::host::{Clock, Disk, Host, Process, Thread, Unsynced, is_lazy};
+use crate::host::{Clock, Disk, Host, Part, Process, Thread, Unsynced, about, is_note};
 use crate::matrix::Drill;
 use crate::matrix::drill::APPLIED_AT;
 use crate::meta::Meta;
@@ -83,8 +83,7 @@ pub enum Event {
         life: u32,
         station: Station,
         batch: BatchId,
-        /// Only what its records say of checkpoints: the rest was, long ago.
-        are_notes: bool,
+        part: Part,
     },
     Stored {
         host: usize,
@@ -408,9 +407,7 @@ impl<C: Conduct> World<C> {
                 None => self.deliver_from_peer(host, life, input),
             },
             Event::Look { host, life, station } => return self.look(host, life, station),
-            Event::Synced { host, life, station, batch, are_notes } => {
-                self.on_synced(host, life, station, batch, are_notes);
-            }
+            Event::Synced { host, life, station, batch, part } => self.on_synced(host, life, station, batch, part),
             Event::Stored { host, life, station, id, bucket, tables } => {
                 if self.hosts[host].life == life && self.hosts[host].is_up() {
                     self.deliver(host, life, station, Input::Stored { id, bucket, tables });
@@ -650,11 +647,12 @@ impl<C: Conduct> World<C> {
         let keep = *self.rng.pick(&[0u64, 30, 50, 80, 100]).expect("not empty");
         let host_ = &mut self.hosts[host];
         let mut survivors = Vec::new();
-        let mut lost_notes = false;
+        let mut queue_ends = false;
         for batch in host_.disk.unsynced.drain(..) {
-            // They were still in the memory of the process; those before them may have been written.
-            lost_notes |= batch.are_notes && self.rng.percent(50);
-            if batch.are_notes && lost_notes {
+            // At level memory what is queued is still in the memory of the process; what came before it may have been written.
+            let is_queued = self.plan.memory_level && batch.part != Part::Ahead;
+            queue_ends |= is_queued && self.rng.percent(50);
+            if is_queued && queue_ends {
                 self.tally.fault(Fault::LostWrites);
                 continue;
             }
@@ -789,29 +787,35 @@ impl<C: Conduct> World<C> {
 
     // ---- disk
 
-    fn write(&mut self, from: Sender, id: BatchId, records: Vec<NodeRecord>) {
-        let Sender { host, life, station } = from;
+    /// At level memory what is for the log waits neither for what must be synced of other buckets, nor for what is said of checkpoints.
+    fn write(&mut self, from: Sender, id: BatchId, mut records: Vec<NodeRecord>) {
+        let Sender { host, station, .. } = from;
         let slow = self.hosts[host].slow_disk_until > self.time;
         let mut latency = self.rng.range(self.plan.disk_latency / 2, self.plan.disk_latency * 2);
-        if self.plan.memory_level {
-            latency = 1;
-        }
         if slow {
             latency += self.rng.around(150 * MILLI);
         }
-        // At level memory nobody waits for them, unless something goes with them that they must come before.
-        let is_note = |record: &NodeRecord| matches!(record, NodeRecord::Bucket { record, .. } if record.is_note());
-        let goes_ahead = self.plan.memory_level && records.iter().all(|record| is_lazy(record) || is_note(record));
-        let (notes, records): (Vec<_>, Vec<_>) = records.into_iter().partition(|record| goes_ahead && is_note(record));
-        let disk = &mut self.hosts[host].disk;
-        disk.unsynced.push_back(Unsynced { station, id, records, are_notes: false });
-        let at = disk.sync(self.time, latency);
-        self.at(at, Event::Synced { host, life, station, batch: id, are_notes: false });
-        if !notes.is_empty() {
-            let later = self.rng.range(1, self.plan.disk_latency * 4);
-            self.hosts[host].disk.unsynced.push_back(Unsynced { station, id, records: notes, are_notes: true });
-            self.at(at + later, Event::Synced { host, life, station, batch: id, are_notes: true });
+        let disk = &self.hosts[host].disk;
+        let mut ahead = if self.plan.memory_level { disk.split_off_ahead(&mut records) } else { Vec::new() };
+        let notes: Vec<NodeRecord> = ahead.extract_if(.., |record| is_note(record)).collect();
+        if !records.is_empty() {
+            let at = self.hosts[host].disk.sync(self.time, latency);
+            self.put(from, at, Unsynced { station, id, records, part: Part::InTurn });
         }
+        if !ahead.is_empty() || !notes.is_empty() {
+            self.put(from, self.time + 1, Unsynced { station, id, records: ahead, part: Part::Ahead });
+        }
+        if !notes.is_empty() {
+            let at = self.time + 1 + self.rng.range(1, self.plan.disk_latency * 4);
+            self.put(from, at, Unsynced { station, id, records: notes, part: Part::Notes });
+        }
+    }
+
+    /// On its way to the disk until then.
+    fn put(&mut self, from: Sender, at: u64, batch: Unsynced) {
+        let Sender { host, life, station } = from;
+        self.at(at, Event::Synced { host, life, station, batch: batch.id, part: batch.part });
+        self.hosts[host].disk.unsynced.push_back(batch);
     }
 
     /// Much later than what is written meanwhile, or soon; those of one bucket in any order.
@@ -823,15 +827,26 @@ impl<C: Conduct> World<C> {
         self.after(delay, Event::Stored { host, life, station, id, bucket, tables });
     }
 
-    fn on_synced(&mut self, host: usize, life: u32, station: Station, batch: BatchId, are_notes: bool) {
-        if self.hosts[host].life == life && self.hosts[host].is_up() {
-            let records = self.hosts[host].disk.settle(station, batch, are_notes);
-            if self.plan.memory_level {
-                self.hosts[host].disk.cache(self.time, records);
+    fn on_synced(&mut self, host: usize, life: u32, station: Station, batch: BatchId, part: Part) {
+        if self.hosts[host].life != life || !self.hosts[host].is_up() {
+            return;
+        }
+        let disk = &mut self.hosts[host].disk;
+        let mut buckets = disk.noted(station, batch);
+        let records = disk.settle(station, batch, part);
+        let input = match part {
+            Part::Ahead if disk.waits_in_turn(station) => {
+                self.tally.note("written ahead of other buckets");
+                buckets.extend(records.iter().filter_map(about));
+                Input::WrittenAhead { batch, buckets }
             }
-            if !are_notes {
-                self.deliver(host, life, station, Input::Written { upto: batch });
-            }
+            Part::InTurn | Part::Ahead | Part::Notes => Input::Written { upto: batch },
+        };
+        if self.plan.memory_level {
+            self.hosts[host].disk.cache(self.time, records);
+        }
+        if part != Part::Notes {
+            self.deliver(host, life, station, input);
         }
     }
 

@@ -156,6 +156,7 @@ impl Machine {
         let level = if is_memory { Durability::Memory } else { Durability::Disk };
         match self.journal.write(0, id, level, records).expect("the disk takes everything") {
             Outcome::Written => {}
+            Outcome::Ahead(_) => unreachable!("nothing of an earlier batch waits"),
             Outcome::Queued => while self.written.recv().expect("its thread runs") < id {},
         }
         Input::Written { upto: id }
