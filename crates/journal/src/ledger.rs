@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use blueprint::{BucketId, BucketMap, Incarnation, LaneId};
+use blueprint::{BucketId, BucketMap, Incarnation, LaneId, Slot};
+use bytes::Bytes;
 use node::{Lost, NodeDurable, NodeRecord};
 use phaser::{Durable, Record};
 
@@ -90,6 +91,14 @@ impl Ledger {
         self.base(bucket, ordinal, sequence);
         self.node.lost.remove(&bucket);
         self.node.replicas.insert(bucket, durable);
+    }
+
+    /// That is where a replica's tables lie now. Those that were dropped meanwhile stay dropped: nothing says any more as of when they are.
+    pub(crate) fn moved(&mut self, bucket: BucketId, tables: Vec<(Slot, Bytes)>) {
+        let Some(durable) = self.node.replicas.get_mut(&bucket) else { return };
+        for (slot, place) in tables {
+            durable.tables.entry(slot).and_modify(|before| *before = place);
+        }
     }
 
     /// From this record on, nothing before it matters.
@@ -234,5 +243,41 @@ impl Recovery {
         let unknown = Lost { incarnation: Incarnation(0), origin: blueprint::Position::default() };
         let lost = held.into_iter().chain(known).max_by_key(|lost| lost.incarnation).unwrap_or(unknown);
         self.ledger.node.lost.entry(bucket).or_insert(lost);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use blueprint::{Index, Member, Position, SlotSet, Term};
+    use phaser::Image;
+
+    use super::*;
+
+    const BUCKET: BucketId = BucketId(1);
+
+    fn reference(place: &'static [u8]) -> Bytes {
+        Bytes::from_static(place)
+    }
+
+    /// 1. The writer copies the tables of a bucket to another file. 2. A lane appends a Reign below the `as_of` of one of them (what that
+    /// was made of was lost), which drops it. 3. The writer says where the copies lie.
+    #[test]
+    fn a_table_that_is_dropped_while_it_is_copied_stays_dropped() {
+        let owned = SlotSet::range(Slot(0), Slot(1));
+        let image = |slot, as_of, place| {
+            let slots = SlotSet::range(Slot(slot), Slot(slot));
+            Image { as_of: Index(as_of), covered: slots.clone(), replaced: slots, tables: vec![(Slot(slot), reference(place))] }
+        };
+        let (me, base) = (Member::new(1, 1), Position::default());
+        let found = Record::Found { me, promised: Term(1), base, clock: 0, owned, image: image(0, 0, b"one") };
+        let reign = phaser::Entry::reign(Position { term: Term(2), index: Index(1) });
+        let reign = Record::Append { previous: base, entries: [reign].into_iter().collect(), commit: None };
+        let mut ledger = Ledger::default();
+        for record in [found, Record::Save(image(1, 5, b"two")), reign] {
+            ledger.absorb(&NodeRecord::Bucket { bucket: BUCKET, record }, 1, 0, 1);
+        }
+        ledger.moved(BUCKET, vec![(Slot(0), reference(b"one, elsewhere")), (Slot(1), reference(b"two, elsewhere"))]);
+        let tables = &ledger.node.replicas[&BUCKET].tables;
+        assert_eq!(tables.iter().collect::<Vec<_>>(), [(&Slot(0), &reference(b"one, elsewhere"))]);
     }
 }

@@ -488,7 +488,7 @@ impl Writer {
             if is_gone {
                 tables.remove(bucket).map_err(failed("removing a checkpoint that is not needed"))?;
             }
-            // References change by this thread alone (no lane writes a cut by itself), so what was copied here stays true.
+            // Only this thread makes references. (A lane may drop some meanwhile, with a Reign that it writes by itself: see `Ledger::moved`.)
             if let Some(durable) = wasteful {
                 self.rewrite_tables(&mut tables, bucket, &durable)?;
             }
@@ -503,9 +503,7 @@ impl Writer {
             Err(error) if is_full(&error) => return Ok(()), // the waste stays for now; the next checkpoint tries again
             Err(error) => return Err(Trouble::Failed { what: TABLES, error }),
         };
-        if let Some(durable) = self.shared.pen().ledger.node.replicas.get_mut(&bucket) {
-            durable.tables = tables.into_iter().collect();
-        }
+        self.shared.pen().ledger.moved(bucket, tables);
         self.carry(bucket)?;
         self.sync()?;
         for old in old {
