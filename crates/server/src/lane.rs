@@ -194,11 +194,16 @@ impl Driver {
     async fn keep_settling(self: Rc<Self>) {
         loop {
             self.awake.notified().await;
-            self.look_at_wall(self.now());
-            door::hear_all(&self);
-            self.is_awake.set(false);
-            self.settle();
+            self.hear_and_settle();
         }
+    }
+
+    /// Everything that was read so far is taken in, and everything that follows from it leaves.
+    pub(crate) fn hear_and_settle(self: &Rc<Self>) {
+        self.look_at_wall(self.now());
+        door::hear_all(self);
+        self.is_awake.set(false);
+        self.settle();
     }
 
     fn settle(&self) {

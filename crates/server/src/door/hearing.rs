@@ -3,7 +3,7 @@
 //! So what their commands need of the tables is fetched from memory at the same time, and reads that need not wait are evaluated one after
 //! the other and answered with one look at the clock. A client's own order is kept.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use values::{Command, Reply};
@@ -17,12 +17,17 @@ const AHEAD: usize = 64;
 
 /// So many are heard before more is read, and memory for more than these is not kept: each takes some ten times its bytes on the wire.
 const MOST_SAID: usize = 4096;
+/// So many clients are heard, and answered, before others are read from. Each is looked at when it is read from, when it is heard and when it
+/// is answered; with many more of them, all of what is kept of each would have to be fetched from far memory each time.
+const MOST_SPEAKERS: usize = 256;
 
 /// What was read from each client once, for nobody is read from twice before all are heard; and no more than [`MOST_SAID`], and what one
 /// client said at once.
 #[derive(Default)]
 pub(super) struct Hearing {
     said: RefCell<Vec<Said>>,
+    /// How many clients said it.
+    speakers: Cell<usize>,
     /// Empty, and as large as it ever had to be.
     seen: RefCell<Vec<Glimpse>>,
 }
@@ -42,15 +47,17 @@ impl Hearing {
         self.said.borrow().is_empty()
     }
 
-    /// It is time to listen, rather than to read from yet others.
-    pub(super) fn is_long(&self) -> bool {
-        self.said.borrow().len() >= MOST_SAID
+    /// That client has said what it had to say. True: it is time to listen, rather than to read from yet others.
+    pub(super) fn has_said_enough(&self) -> bool {
+        self.speakers.set(self.speakers.get() + 1);
+        self.speakers.get() >= MOST_SPEAKERS || self.said.borrow().len() >= MOST_SAID
     }
 }
 
 /// Everything that was said so far is carried out, or begun.
 pub(crate) fn hear_all(driver: &Rc<Driver>) {
     let hearing = &driver.hall.hearing;
+    hearing.speakers.set(0);
     if hearing.is_empty() {
         return;
     }

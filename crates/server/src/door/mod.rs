@@ -407,8 +407,8 @@ async fn attend(driver: &Rc<Driver>, stream: TcpStream, door: Door) {
             }
         }
         driver.wake();
-        if driver.hall.hearing.is_long() {
-            hear_all(driver);
+        if driver.hall.hearing.has_said_enough() {
+            driver.hear_and_settle();
         }
         if is_full {
             yield_now().await; // there may be much more of it, and others have their turn
