@@ -65,6 +65,7 @@ pub enum Breach {
     ImageLabelledApplied,
     StartingOverKeepsSlots,
     AsOfIgnored,
+    CheckpointOfLater,
     // Reactor
     EraseBeforeEcho,          // R11
     OlderBlueprintAccepted,   // R11

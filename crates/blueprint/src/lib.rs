@@ -24,6 +24,7 @@ mod operation;
 mod refusal;
 mod repair;
 mod reports;
+mod slot_bits;
 mod slots;
 mod soundness;
 mod throttle;
@@ -52,6 +53,7 @@ pub use operation::{Hitch, MAX_STEPS, Operation, OperationState, Standing, Step}
 pub use refusal::Refusal;
 pub use repair::Remedy;
 pub use reports::{Report, Reported, Reports};
+pub use slot_bits::SlotBits;
 pub use slots::{Malformed, Slot, SlotMap, SlotSet};
 pub use soundness::Flaw;
 pub use time::Instant;

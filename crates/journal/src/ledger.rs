@@ -266,7 +266,12 @@ mod tests {
         let owned = SlotSet::range(Slot(0), Slot(1));
         let image = |slot, as_of, place| {
             let slots = SlotSet::range(Slot(slot), Slot(slot));
-            Image { as_of: Index(as_of), covered: slots.clone(), replaced: slots, tables: vec![(Slot(slot), reference(place))] }
+            Image {
+                as_of: Index(as_of),
+                covered: slots.clone(),
+                replaced: slots,
+                tables: vec![(Slot(slot), reference(place))],
+            }
         };
         let (me, base) = (Member::new(1, 1), Position::default());
         let found = Record::Found { me, promised: Term(1), base, clock: 0, owned, image: image(0, 0, b"one") };

@@ -54,6 +54,8 @@ struct Promise {
     bytes: u64,
 }
 
+/// Bytes of tables that are gathered for one write: in as little memory as the nearest caches hold.
+const WRITTEN_AT_ONCE: usize = 128 << 10;
 /// Several times what is alive is what the files of a bucket may take together.
 const MOST_WASTE: u64 = 3;
 /// And so many may there be.
@@ -168,15 +170,20 @@ impl TableFiles {
             self.begin(bucket, TableFile { generation, file, size: 0, used: 0, state: Written::New });
         }
         let file = self.files.get_mut(&bucket).expect("just made");
-        let mut bytes = Vec::with_capacity(tables.iter().map(|(_, table)| table.len()).sum());
         let mut places = Vec::with_capacity(tables.len());
+        let (mut bytes, mut written) = (Vec::new(), file.size);
         for (_, table) in tables.iter() {
-            let (offset, length) = (file.size + bytes.len() as u64, table.len() as u64);
+            let (offset, length) = (written + bytes.len() as u64, table.len() as u64);
             places.push(TableRef { generation: file.generation, offset, length, crc: crc32c(table) });
             bytes.extend_from_slice(table);
+            if bytes.len() >= WRITTEN_AT_ONCE {
+                file.file.write_at(written, &bytes)?;
+                written += bytes.len() as u64;
+                bytes.clear();
+            }
         }
-        file.file.write_at(file.size, &bytes)?;
-        file.size += bytes.len() as u64;
+        file.file.write_at(written, &bytes)?;
+        file.size = written + bytes.len() as u64;
         if file.state == Written::Synced {
             file.state = Written::Unsynced;
         }

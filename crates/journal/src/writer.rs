@@ -27,8 +27,9 @@ use crate::tables::{Rewritten, TableFiles};
 const FULL_RETRY: Duration = Duration::from_millis(100);
 /// Eighths of the segments that are wanted: whoever builds on one that lies further back will have to be carried soon.
 const OLD_AFTER: u64 = 5;
-/// Blank segments kept for later; more than these are removed, so that a burst does not take the disk for ever.
-const BLANKS_KEPT: usize = 2;
+/// Segments kept for later beyond those that are wanted; what is more than that is removed, so that a burst does not take the disk for ever.
+/// (One large bucket whose log is cut frees several at once, and needs as many again until it is cut the next time.)
+const SPARE: usize = 2;
 const ZEROS: usize = 1 << 20;
 
 pub(crate) struct Writer {
@@ -421,7 +422,7 @@ impl Writer {
         self.shared.counts.recycled.fetch_add(1, Ordering::Relaxed);
         let mut pen = self.shared.pen();
         let is_fit = segment.is_sound && segment.size == self.shared.options.segment_bytes;
-        if pen.blanks.len() < BLANKS_KEPT && is_fit {
+        if pen.segments.len() + pen.blanks.len() < self.shared.options.segments + SPARE && is_fit {
             pen.blanks.push_back(segment.blank);
             return Ok(());
         }

@@ -16,6 +16,7 @@ use reactor::coordinator::Order;
 use reactor::{BucketRow, Directory, Ledger, Marks};
 use values::Table;
 
+use crate::copying::Copied;
 use crate::doubt::Asking;
 use crate::facts;
 use crate::glance::{Glance, Leads};
@@ -96,8 +97,12 @@ pub struct Lane<C> {
     checkpoints: BTreeMap<(BucketId, StoreId), u64>,
     /// Whose checkpoint is due, in that order.
     due: VecDeque<BucketId>,
-    /// Of all tables that were ever given away to be stored.
-    stored_bytes: u64,
+    /// Large ones of them that are encoded a little with each flush.
+    copying: VecDeque<(BucketId, StoreId)>,
+    /// When there is time for more of them; never: there are none.
+    copy_at: Instant,
+    /// Of all tables that were ever encoded to be stored.
+    encoded_bytes: u64,
     /// Those that fill somebody.
     filling: BTreeSet<BucketId>,
     /// When there is time for the next image; never: what is under way is waited for.
@@ -198,7 +203,9 @@ impl<C: Conduct> Lane<C> {
             next_store: StoreId(0),
             checkpoints: BTreeMap::new(),
             due: VecDeque::new(),
-            stored_bytes: 0,
+            copying: VecDeque::new(),
+            copy_at: Instant::NEVER,
+            encoded_bytes: 0,
             filling: BTreeSet::new(),
             fill_at: Instant::NEVER,
             image_bytes: 0,
@@ -293,7 +300,7 @@ impl<C: Conduct> Lane<C> {
     pub fn pressing(&self) -> Instant {
         let soonest = self.soonest.get().unwrap_or_else(|| self.find_soonest());
         self.soonest.set(Some(soonest));
-        self.stranded.front().copied().unwrap_or(Instant::NEVER).min(soonest).min(self.fill_at)
+        self.stranded.front().copied().unwrap_or(Instant::NEVER).min(soonest).min(self.fill_at).min(self.copy_at)
     }
 
     fn find_soonest(&self) -> Instant {
@@ -418,9 +425,15 @@ impl<C: Conduct> Lane<C> {
             }
             Out::Store { id: store, image } => {
                 self.next_store.0 += 1;
-                let (id, tables) = (self.next_store, replica.tables.encode(&image.replaced, image.tables));
-                self.stored_bytes += tables.iter().map(|(_, table)| table.len() as u64).sum::<u64>();
+                let id = self.next_store;
                 self.storing.insert((bucket, id), store);
+                let is_large = image.tables.is_empty() && replica.tables.bytes() > self.config.encoded_at_once;
+                if is_large && !replica.tables.is_copying() {
+                    replica.tables.begin_copying(id, &image.replaced);
+                    return self.copying.push_back((bucket, id));
+                }
+                let tables = replica.tables.encode(&image.replaced, image.tables);
+                self.encoded_bytes += tables.iter().map(|(_, table)| table.len() as u64).sum::<u64>();
                 out.push(Output::Store { id, bucket, tables });
             }
             Out::Release { tables } => out.push(Output::Release { bucket, tables }),
@@ -592,25 +605,50 @@ impl<C: Conduct> Lane<C> {
     }
 
     /// Buckets that are written to alike are due at the same time, and tables are encoded by the thread that serves clients: some of them
-    /// now, then, and more with the next flush. (Sixty-four at once were a third of a second in which nobody was served.) Several under way
-    /// together: what is stored together is referred to by records that are synced together, and writes wait for those.
+    /// now, then, and more with the next flush. (Sixty-four at once were a third of a second in which nobody was served, and a large one by
+    /// itself ten milliseconds for a hundred thousand keys.) Several under way together: what is stored together is referred to by records
+    /// that are synced together, and writes wait for those.
     fn checkpoint(&mut self, now: Instant, out: &mut Vec<Output>) {
-        let until = self.stored_bytes + ENCODED_AT_ONCE;
+        let until = self.encoded_bytes + self.config.encoded_at_once;
+        self.go_on_copying(until, out);
         while let Some(bucket) = self.due.front().copied() {
-            let is_overdue = self.replicas.get(&bucket).is_some_and(Replica::is_overdue);
+            let Some(replica) = self.replicas.get_mut(&bucket) else {
+                self.due.pop_front();
+                continue;
+            };
             let under_way: u64 = self.checkpoints.values().sum();
-            let is_enough = self.stored_bytes >= until || under_way >= STORED_AT_ONCE;
-            if is_enough && !is_overdue {
-                return;
+            let is_enough = self.encoded_bytes >= until || under_way >= STORED_AT_ONCE;
+            if is_enough && !replica.is_overdue() {
+                break;
             }
             self.due.pop_front();
-            if let Some(replica) = self.replicas.get_mut(&bucket) {
-                replica.due_at = None;
-            }
-            let before = (self.next_store, self.stored_bytes);
+            replica.due_at = None;
+            let before = (self.next_store, self.encoded_bytes);
             self.drive(now, bucket, phaser::Input::Checkpoint, out);
             if self.next_store != before.0 {
-                self.checkpoints.insert((bucket, self.next_store), self.stored_bytes - before.1);
+                self.checkpoints.insert((bucket, self.next_store), self.encoded_bytes - before.1);
+            }
+            self.go_on_copying(until, out);
+        }
+        self.copy_at = if self.copying.is_empty() { Instant::NEVER } else { now };
+    }
+
+    /// The one that was begun first.
+    fn go_on_copying(&mut self, until: u64, out: &mut Vec<Output>) {
+        while self.encoded_bytes < until
+            && let Some((bucket, id)) = self.copying.front().copied()
+        {
+            let left = until - self.encoded_bytes;
+            let copied = self.replicas.get_mut(&bucket).and_then(|replica| replica.tables.go_on_copying(id, left));
+            let Some(Copied { bytes, all }) = copied else {
+                self.copying.pop_front(); // that replica is gone
+                continue;
+            };
+            self.encoded_bytes += bytes;
+            self.checkpoints.entry((bucket, id)).and_modify(|sum| *sum += bytes);
+            if let Some(tables) = all {
+                self.copying.pop_front();
+                out.push(Output::Store { id, bucket, tables });
             }
         }
     }
@@ -624,7 +662,7 @@ impl<C: Conduct> Lane<C> {
             return;
         }
         let most = self.config.phaser.images_in_flight;
-        let until = self.image_bytes + FILLED_AT_ONCE;
+        let until = self.image_bytes + self.config.encoded_at_once;
         let mut under_way: BTreeMap<NodeId, usize> = BTreeMap::new();
         for fill in self.filling.iter().filter_map(|bucket| self.phaser(*bucket)).flat_map(Phaser::fills) {
             *under_way.entry(fill.to).or_default() += fill.under_way;
@@ -758,13 +796,8 @@ impl<C: Conduct> Lane<C> {
     }
 }
 
-/// Bytes of checkpoints that are encoded with one flush, about: a millisecond or two.
-const ENCODED_AT_ONCE: u64 = 1 << 20;
 /// Bytes of them that are being stored: memory, and work for the disk that others wait for.
 const STORED_AT_ONCE: u64 = 8 << 20;
-
-/// Bytes of images that are encoded with one flush, and at least one image: less than a millisecond.
-const FILLED_AT_ONCE: u64 = 256 << 10;
 
 /// Questions to the meta group that may be open at once: a few per bucket that changes.
 const MOST_ASKED: usize = 4096;

@@ -1,6 +1,7 @@
 //! One node, composed of the cores: routing, hops, backlog, backfill; still without IO.
 
 mod coordinate;
+mod copying;
 mod desk;
 mod directory;
 mod doubt;

@@ -43,6 +43,8 @@ pub struct Config {
     /// What logs take together in a lane, in bytes, before checkpoints make them shorter; see [`crate::replica`]. Each bucket has an equal
     /// share of it. A bucket with few and large entries may take more: no checkpoint comes before `phaser.checkpoint_every` of them.
     pub log_bytes: u64,
+    /// Bytes of checkpoints, and of images, that a lane encodes with one flush, about: a fraction of a millisecond in which it serves nobody.
+    pub encoded_at_once: u64,
 }
 
 impl Default for Config {
@@ -61,6 +63,7 @@ impl Default for Config {
             most_hops: 4,
             reap_batch: 16,
             log_bytes: 24 << 20,
+            encoded_at_once: 128 << 10,
         }
     }
 }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use phaser::{Durable, Image, Message, Phaser};
 use values::{Command, Malformed, Read, Reply, Stamp, Table};
 
+use crate::copying::Copying;
 use crate::glance::Glance;
 use crate::io::BatchId;
 use crate::node::Config;
@@ -88,6 +89,7 @@ pub struct Tables {
     all: Vec<Table>,
     /// The sum of what they weigh, so that nobody has to look at all of them.
     bytes: u64,
+    pub(crate) copying: Option<Box<Copying>>,
 }
 
 /// A log as long as this part of the tables is worth a checkpoint: what it adds to memory and to recovery is bounded by that, and what a write
@@ -114,6 +116,7 @@ impl Tables {
     }
 
     fn put(&mut self, slot: Slot, table: Table) {
+        self.keep(slot);
         let before = std::mem::replace(self.place(slot), table).bytes();
         let after = self.place(slot).bytes();
         self.bytes = self.bytes + after - before;
@@ -136,6 +139,9 @@ impl Tables {
     }
 
     pub(crate) fn execute<C: Conduct>(&mut self, slot: Slot, stamp: Stamp, command: &Command) -> Reply {
+        if !C::breaks(Breach::CheckpointOfLater) {
+            self.keep(slot);
+        }
         let table = self.place(slot);
         let before = table.bytes();
         let reply = table.execute::<C>(stamp, command);
@@ -172,25 +178,36 @@ impl Tables {
 
     /// Those that are not empty.
     pub fn iter(&self) -> impl Iterator<Item = (Slot, &Table)> {
-        let placed = (self.first..).map(Slot).zip(&self.all);
+        self.iter_from(Slot(0))
+    }
+
+    pub(crate) fn iter_from(&self, from: Slot) -> impl Iterator<Item = (Slot, &Table)> {
+        let passed = from.0.saturating_sub(self.first).min(self.all.len() as u16);
+        let placed = (self.first + passed..).map(Slot).zip(&self.all[usize::from(passed)..]);
         placed.filter(|(_, table)| !table.is_empty())
     }
 
-    /// All in one piece of memory, which is given back as one; but for those whose encoding is `known`.
+    /// Those that are not empty, but for those whose encoding is `known`.
     pub(crate) fn encode(&self, slots: &SlotSet, known: Vec<(Slot, Bytes)>) -> Vec<(Slot, Bytes)> {
         let slots = slots.difference(&known.iter().map(|(slot, _)| *slot).collect());
-        let wanted = || self.iter().filter(|(slot, _)| slots.contains(*slot));
+        let wanted: Vec<Slot> = self.iter().map(|(slot, _)| slot).filter(|slot| slots.contains(*slot)).collect();
+        let mut tables = known;
+        tables.extend(self.encode_these(&wanted));
+        tables
+    }
+
+    /// All in one piece of memory, which is given back as one.
+    pub(crate) fn encode_these(&self, slots: &[Slot]) -> impl Iterator<Item = (Slot, Bytes)> + use<> {
+        let wanted = || slots.iter().filter_map(|slot| Some((*slot, self.get(*slot)?)));
         let mut all = Vec::with_capacity(wanted().map(|(_, table)| table.room()).sum());
-        let mut places = Vec::new();
+        let mut places = Vec::with_capacity(slots.len());
         for (slot, table) in wanted() {
             let from = all.len();
             all = table.encode_after(all);
             places.push((slot, from..all.len()));
         }
         let all = Bytes::from(all);
-        let mut tables = known;
-        tables.extend(places.into_iter().map(|(slot, place)| (slot, all.slice(place))));
-        tables
+        places.into_iter().map(move |(slot, place)| (slot, all.slice(place)))
     }
 
     /// The first of `wanted`, up to about `bytes` and at least one that is not empty, as an image.
@@ -256,10 +273,10 @@ impl Tables {
 
     fn take(&mut self, slots: &SlotSet) -> Self {
         let mut taken = Self::default();
-        for (slot, table) in (self.first..).map(Slot).zip(&mut self.all) {
-            if !table.is_empty() && slots.contains(slot) {
-                taken.put(slot, std::mem::take(table));
-            }
+        let wanted: Vec<Slot> = self.iter().map(|(slot, _)| slot).filter(|slot| slots.contains(*slot)).collect();
+        for slot in wanted {
+            self.keep(slot);
+            taken.put(slot, std::mem::take(self.place(slot)));
         }
         self.bytes -= taken.bytes;
         taken

@@ -8,7 +8,6 @@ extern crate std;
 mod canonical;
 mod clock;
 mod config;
-mod dirty;
 mod disk;
 mod durable;
 mod entries;

@@ -7,12 +7,13 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-use blueprint::{Breach, BucketId, Conduct, Index, Instant, Member, NodeId, Position, Slot, SlotMap, SlotSet, Term};
+use blueprint::{
+    Breach, BucketId, Conduct, Index, Instant, Member, NodeId, Position, Slot, SlotBits, SlotMap, SlotSet, Term,
+};
 use bytes::Bytes;
 
 use crate::clock::DataClock;
 use crate::config::Config;
-use crate::dirty::Dirty;
 use crate::disk::{Disk, Save};
 use crate::durable::{Durable, Image, Record};
 use crate::entries::Entries;
@@ -54,7 +55,7 @@ pub struct Phaser<C> {
     pub(crate) as_of: SlotMap<Index>,
     /// Slots whose image is taken but not yet safe.
     pub(crate) unsaved: SlotSet,
-    pub(crate) dirty: Dirty,
+    pub(crate) dirty: SlotBits,
     checkpointed: Index,
     /// Splits that were applied and of which someone must still hear.
     pub(crate) splits: Vec<Parted>,
@@ -212,7 +213,7 @@ impl<C: Conduct> Phaser<C> {
             owned,
             as_of,
             unsaved: SlotSet::empty(),
-            dirty: Dirty::default(),
+            dirty: SlotBits::default(),
             checkpointed: base,
             splits: Vec::new(),
             joined: Vec::new(),

@@ -115,6 +115,7 @@ sabotages! {
     ImageLabelledApplied "image-labelled-with-the-applied-index" "backfill",
     StartingOverKeepsSlots "starting-over-keeps-old-slots" "backfill",
     AsOfIgnored "as-of-ignored" "backfill",
+    CheckpointOfLater "checkpoint-of-what-came-later" "backfill",
     EraseBeforeEcho "erase-before-the-echo" "R11",
     OlderBlueprintAccepted "older-blueprint-accepted" "R11",
     MemberCreatesItselfEmpty "a-member-creates-itself-empty" "R10",

@@ -217,7 +217,8 @@ impl<C: Conduct> World<C> {
     pub fn new(plan: Plan, trace: Trace) -> Self {
         let mut rng = Rng::new(plan.seed ^ 0x5eed);
         let log_bytes = if plan.seed.is_multiple_of(3) { 4 << 10 } else { 0 };
-        let mut config = node::Config { log_bytes, ..node::Config::default() };
+        let encoded_at_once = if plan.seed % 4 == 1 { 16 } else { node::Config::default().encoded_at_once };
+        let mut config = node::Config { log_bytes, encoded_at_once, ..node::Config::default() };
         if plan.small_checkpoints {
             config.phaser.checkpoint_every = rng.range(8, 60);
             config.phaser.keep_entries = rng.range(0, 40);
