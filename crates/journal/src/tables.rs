@@ -56,8 +56,9 @@ struct Promise {
 
 /// Bytes of tables that are gathered for one write: in as little memory as the nearest caches hold.
 const WRITTEN_AT_ONCE: usize = 128 << 10;
-/// Several times what is alive is what the files of a bucket may take together.
-const MOST_WASTE: u64 = 3;
+/// Several times what is alive is what the files of a bucket may take together. (A bucket that is written to everywhere comes to three times by
+/// itself: one file of which half is waste, and the next one.)
+const MOST_WASTE: u64 = 4;
 /// And so many may there be.
 const MOST_FORMER: usize = 8;
 
@@ -315,23 +316,26 @@ pub(crate) fn load_all(
     bucket: BucketId,
     places: &BTreeMap<Slot, Bytes>,
 ) -> Result<(BTreeMap<Slot, Bytes>, u64), (Slot, String)> {
-    let mut files: BTreeMap<u64, Arc<dyn DiskFile>> = BTreeMap::new();
+    let mut files: BTreeMap<u64, (Arc<dyn DiskFile>, u64)> = BTreeMap::new();
     let (mut tables, mut bytes) = (BTreeMap::new(), 0);
     for (slot, place) in places {
         let place = TableRef::from_bytes(place).ok_or((*slot, String::new()))?;
         let name = file_name(bucket, place.generation);
-        let file = match files.entry(place.generation) {
+        let (file, size) = match files.entry(place.generation) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(disk.open(&name).map_err(|_| (*slot, name.clone()))?),
+            Entry::Vacant(entry) => {
+                let opened = disk.open(&name).and_then(|file| Ok((file.size()?, file)));
+                let (size, file) = opened.map_err(|_| (*slot, name.clone()))?;
+                entry.insert((file, size))
+            }
         };
-        tables.insert(*slot, load_from(&**file, place).map_err(|_| (*slot, name))?);
+        tables.insert(*slot, load_from(&**file, *size, place).map_err(|_| (*slot, name))?);
         bytes += place.length;
     }
     Ok((tables, bytes))
 }
 
-fn load_from(file: &dyn DiskFile, place: TableRef) -> Result<Bytes, String> {
-    let size = file.size().map_err(|error| error.to_string())?;
+fn load_from(file: &dyn DiskFile, size: u64, place: TableRef) -> Result<Bytes, String> {
     if place.offset.checked_add(place.length).is_none_or(|end| end > size) {
         return Err("the file of tables is shorter than it was".to_owned());
     }

@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use blueprint::{
-    Blueprint, BucketId, BucketMap, Command as Proposal, Conduct, Epoch, Instant, LaneId, NodeId, Position, Slot,
+    Blueprint, BucketId, BucketMap, Command as Proposal, Conduct, Epoch, Index, Instant, LaneId, NodeId, Position, Slot,
 };
 use phaser::{Durable, Filling, Fork, Outbox, Phaser, Served, WriteId};
 use reactor::coordinator::Order;
 use reactor::{BucketRow, Directory, Ledger, Marks};
-use values::Table;
+use values::{Command, Table};
 
 use crate::copying::Copied;
 use crate::doubt::Asking;
@@ -113,6 +113,8 @@ pub struct Lane<C> {
     arrived: BTreeMap<Slot, Table>,
     pub(crate) wall: Option<(u64, Instant)>,
     upkeep_at: Instant,
+    /// Commands that the step that is carried out applies, and where they stand in the log.
+    decoded: VecDeque<(Index, Option<Command>)>,
     scratch: Outbox,
     seed: u64,
 }
@@ -212,6 +214,7 @@ impl<C: Conduct> Lane<C> {
             arrived: BTreeMap::new(),
             wall: None,
             upkeep_at: now + config.upkeep,
+            decoded: VecDeque::new(),
             scratch: Outbox::default(),
             seed,
             config,
@@ -383,11 +386,13 @@ impl<C: Conduct> Lane<C> {
     }
 
     pub(crate) fn carry_out(&mut self, now: Instant, bucket: BucketId, outbox: &mut Outbox, out: &mut Vec<Output>) {
+        self.decode_ahead(bucket, outbox);
         // What a step decided is finished before anything that follows from it begins.
         let mut later = Vec::new();
         for output in outbox.drain() {
             self.carry_out_one(now, bucket, output, &mut later, out);
         }
+        self.decoded.clear();
         if !later.is_empty() {
             self.follow_up(now, bucket, later, out);
         }
@@ -403,6 +408,19 @@ impl<C: Conduct> Lane<C> {
                 FollowUp::Given(bucket) => self.drive(now, bucket, phaser::Input::Given, out),
             }
         }
+    }
+
+    /// The commands of others that this step applies, if they are several: what they need of the tables is fetched from memory together.
+    fn decode_ahead(&mut self, bucket: BucketId, outbox: &Outbox) {
+        let of_others = |output: &phaser::Output| match output {
+            phaser::Output::Apply { index, slot, ticket: None, .. } => Some((*index, *slot)),
+            _ => None,
+        };
+        let applied = || outbox.iter().filter_map(of_others);
+        let Some(replica) = self.replicas.get(&bucket).filter(|_| applied().nth(1).is_some()) else { return };
+        self.decoded.extend(applied().map(|(index, slot)| (index, replica.logged(slot, index))));
+        let commands = self.decoded.iter().filter_map(|(_, command)| command.as_ref());
+        Table::touch(&commands.filter_map(|command| replica.tables.wanted_by(command)).collect::<Vec<_>>());
     }
 
     fn carry_out_one(
@@ -438,13 +456,14 @@ impl<C: Conduct> Lane<C> {
             }
             Out::Release { tables } => out.push(Output::Release { bucket, tables }),
             Out::Apply { index, slot, clock, seed, ticket } => {
-                let pending = ticket.and_then(|ticket| self.requests.take(ticket.0));
                 let stamp = values::Stamp { clock, seed };
-                if let Some(pending) = pending {
+                if let Some(pending) = ticket.and_then(|ticket| self.requests.take(ticket.0)) {
                     replica.check_asked(slot, index, &pending.command);
                     let reply = replica.tables.execute::<C>(slot, stamp, &pending.command);
-                    self.on_applied(pending, reply, later, out);
-                } else if let Some(command) = replica.logged(slot, index) {
+                    return self.on_applied(pending, reply, later, out);
+                }
+                let decoded = self.decoded.pop_front_if(|(at, _)| *at == index);
+                if let Some(command) = decoded.map_or_else(|| replica.logged(slot, index), |(_, command)| command) {
                     replica.tables.execute::<C>(slot, stamp, &command);
                 }
             }
