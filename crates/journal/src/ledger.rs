@@ -249,7 +249,7 @@ impl Recovery {
 #[cfg(test)]
 mod tests {
     use blueprint::{Index, Member, Position, SlotSet, Term};
-    use phaser::Image;
+    use phaser::{Entry, Image, Payload};
 
     use super::*;
 
@@ -275,7 +275,8 @@ mod tests {
         };
         let (me, base) = (Member::new(1, 1), Position::default());
         let found = Record::Found { me, promised: Term(1), base, clock: 0, owned, image: image(0, 0, b"one") };
-        let reign = phaser::Entry::reign(Position { term: Term(2), index: Index(1) });
+        let reign =
+            Entry { at: Position { term: Term(2), index: Index(1) }, clock: 0, seed: 0, payload: Payload::Reign };
         let reign = Record::Append { previous: base, entries: [reign].into_iter().collect(), commit: None };
         let mut ledger = Ledger::default();
         for record in [found, Record::Save(image(1, 5, b"two")), reign] {

@@ -380,7 +380,7 @@ mod tests {
             let [(_, place)] = tables;
             place
         };
-        let last = [store(), store(), store(), store()].into_iter().next_back().expect("four");
+        let last = [store(), store(), store(), store(), store()].into_iter().next_back().expect("five");
         let durable = referring_to(last);
         assert_eq!(files.weigh(BUCKET, &durable), Vec::<String>::new());
         assert!(!files.is_wasteful(BUCKET, &durable, 5), "it would get the same name");
