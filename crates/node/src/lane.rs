@@ -417,7 +417,10 @@ impl<C: Conduct> Lane<C> {
             _ => None,
         };
         let applied = || outbox.iter().filter_map(of_others);
-        let Some(replica) = self.replicas.get(&bucket).filter(|_| applied().nth(1).is_some()) else { return };
+        if outbox.len() < 2 || applied().nth(1).is_none() {
+            return;
+        }
+        let Some(replica) = self.replicas.get(&bucket) else { return };
         self.decoded.extend(applied().map(|(index, slot)| (index, replica.logged(slot, index))));
         let commands = self.decoded.iter().filter_map(|(_, command)| command.as_ref());
         Table::touch(&commands.filter_map(|command| replica.tables.wanted_by(command)).collect::<Vec<_>>());
@@ -628,6 +631,9 @@ impl<C: Conduct> Lane<C> {
     /// itself ten milliseconds for a hundred thousand keys.) Several under way together: what is stored together is referred to by records
     /// that are synced together, and writes wait for those.
     fn checkpoint(&mut self, now: Instant, out: &mut Vec<Output>) {
+        if self.copying.is_empty() && self.due.is_empty() {
+            return;
+        }
         let until = self.encoded_bytes + self.config.encoded_at_once;
         self.go_on_copying(until, out);
         while let Some(bucket) = self.due.front().copied() {

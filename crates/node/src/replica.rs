@@ -28,8 +28,8 @@ pub(crate) struct Replica<C> {
     pub(crate) touched: bool,
     /// Its checkpoint is due, and comes in its turn: how many entries there were since the last one when that was found.
     pub(crate) due_at: Option<u64>,
-    /// How many there were when that was last looked at, and it was not.
-    pub(crate) weighed: u64,
+    /// How many there were when that was last looked at, and it was not; and about what they took.
+    pub(crate) weighed: (u64, u64),
     /// As of its last step.
     pub(crate) glance: Glance,
 }
@@ -37,25 +37,25 @@ pub(crate) struct Replica<C> {
 impl<C: Conduct> Replica<C> {
     pub(crate) fn new(phaser: Phaser<C>, tables: Tables, unborn: Option<BatchId>, now: Instant) -> Self {
         let glance = Glance::at(&phaser);
-        Self { phaser, tables, unborn, heard: now, touched: false, due_at: None, weighed: 0, glance }
+        Self { phaser, tables, unborn, heard: now, touched: false, due_at: None, weighed: (0, 0), glance }
     }
 
     /// Whether its checkpoint has come to be due, in a lane of so many buckets. Never before there are as many entries as the phaser wants.
     pub(crate) fn is_due_now(&mut self, config: &Config, buckets: u64) -> bool {
         let (since, must, every) =
             (self.phaser.since_checkpoint(), self.phaser.owes_cut(), config.phaser.checkpoint_every);
-        if since < self.weighed {
-            self.weighed = 0; // it began anew
+        if since < self.weighed.0 {
+            self.weighed = (0, 0); // it began anew
         }
+        let (before, bytes_before) = self.weighed;
         // Entries need not be alike: however many there are, a few more of them may be worth another look.
-        let look_at = self.weighed + (self.weighed / 8).min(every);
+        let look_at = before + (before / 8).min(every);
         if self.due_at.is_some() || since < look_at && !must || !self.phaser.wants_checkpoint() {
             return false;
         }
-        let log = self.phaser.log();
-        let bytes = log.bytes() as u64 / log.len().max(1) * since;
+        let bytes = bytes_before + self.phaser.bytes_since_checkpoint(before);
         if !must && bytes < (config.log_bytes / buckets).max(self.tables.bytes() / WORTH) {
-            self.weighed = since;
+            self.weighed = (since, bytes);
             return false;
         }
         // One that it must take at once is no more overdue than others.

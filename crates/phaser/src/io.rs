@@ -315,4 +315,8 @@ impl Outbox {
     pub fn is_empty(&self) -> bool {
         self.outputs.is_empty()
     }
+
+    pub fn len(&self) -> usize {
+        self.outputs.len()
+    }
 }

@@ -199,6 +199,14 @@ impl Log {
         self.runs.iter().map(Run::bytes).sum::<usize>() + self.open.bytes()
     }
 
+    /// What those from `first` to `last` take, which nobody appends to any more.
+    pub fn bytes_of(&self, first: Index, last: Index) -> usize {
+        let runs = self.runs_from(first).take_while(|run| run.first() <= last);
+        let part = |run: &Run| run.clone().starting_at(first.max(run.first())).ending_at(last.min(run.last_index()));
+        runs.map(|run| if run.first() >= first && run.last_index() <= last { run.bytes() } else { part(run).bytes() })
+            .sum()
+    }
+
     /// In how many runs they lie.
     pub fn runs(&self) -> usize {
         self.runs.len()

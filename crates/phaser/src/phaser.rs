@@ -621,6 +621,11 @@ impl<C: Conduct> Phaser<C> {
         self.applied.0 - self.checkpointed.0
     }
 
+    /// What those take in the log, but for so many of them that came first.
+    pub fn bytes_since_checkpoint(&self, but: u64) -> u64 {
+        self.log.bytes_of(Index(self.checkpointed.0 + but).next(), self.applied) as u64
+    }
+
     /// A frozen replica is kept until what was absorbed is saved here: that is not to wait for more writes.
     pub fn owes_cut(&self) -> bool {
         let early = C::breaks(Breach::FrozenErasedBeforeCheckpoint);
