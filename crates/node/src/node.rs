@@ -41,7 +41,8 @@ pub struct Config {
     /// Expired keys reaped per bucket and upkeep.
     pub reap_batch: usize,
     /// What logs take together in a lane, in bytes, before checkpoints make them shorter; see [`crate::replica`]. Each bucket has an equal
-    /// share of it. A bucket with few and large entries may take more: no checkpoint comes before `phaser.checkpoint_every` of them.
+    /// share of it. A bucket with few and large entries may take more: no checkpoint comes before there are `phaser.checkpoint_every` of them, or
+    /// `phaser.checkpoint_bytes`.
     pub log_bytes: u64,
     /// Bytes of checkpoints, and of images, that a lane encodes with one flush, about: a fraction of a millisecond in which it serves nobody.
     pub encoded_at_once: u64,

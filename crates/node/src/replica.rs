@@ -42,20 +42,22 @@ impl<C: Conduct> Replica<C> {
 
     /// Whether its checkpoint has come to be due, in a lane of so many buckets. Never before there are as many entries as the phaser wants.
     pub(crate) fn is_due_now(&mut self, config: &Config, buckets: u64) -> bool {
-        let (since, must, every) =
-            (self.phaser.since_checkpoint(), self.phaser.owes_cut(), config.phaser.checkpoint_every);
+        let (since, must) = (self.phaser.since_checkpoint(), self.phaser.owes_cut());
+        let (every, most) = (config.phaser.checkpoint_every, config.phaser.checkpoint_bytes);
         if since < self.weighed.0 {
             self.weighed = (0, 0); // it began anew
         }
         let (before, bytes_before) = self.weighed;
         // Entries need not be alike: however many there are, a few more of them may be worth another look.
-        let look_at = before + (before / 8).min(every);
-        if self.due_at.is_some() || since < look_at && !must || !self.phaser.wants_checkpoint() {
+        let look_at = before + (before / 8).min(LOOK).min(every);
+        if self.due_at.is_some() || since < look_at && !must {
             return false;
         }
         let bytes = bytes_before + self.phaser.bytes_since_checkpoint(before);
-        if !must && bytes < (config.log_bytes / buckets).max(self.tables.bytes() / WORTH) {
-            self.weighed = (since, bytes);
+        self.weighed = (since, bytes);
+        let is_long = since >= every || bytes >= most;
+        let is_worth = bytes >= (config.log_bytes / buckets).max(self.tables.bytes() / WORTH);
+        if !(must || is_long && is_worth) || !self.phaser.wants_checkpoint() {
             return false;
         }
         // One that it must take at once is no more overdue than others.
@@ -95,6 +97,8 @@ pub struct Tables {
 /// A log as long as this part of the tables is worth a checkpoint: what it adds to memory and to recovery is bounded by that, and what a write
 /// costs in checkpoints by its inverse.
 const WORTH: u64 = 4;
+/// What a log took is looked at again after so many entries, at the latest.
+const LOOK: u64 = 64;
 /// So many times longer than when its checkpoint was due, a log is too long to wait for other buckets.
 const OVERDUE: u64 = 4;
 

@@ -42,8 +42,12 @@ pub struct Config {
     pub fill_rate: u64,
     /// Applied entries between checkpoints, at least.
     pub checkpoint_every: u64,
+    /// Or bytes of them: they may be large.
+    pub checkpoint_bytes: u64,
     /// Entries kept behind a checkpoint, so that a secondary that was away catches up by log. None where there is no secondary.
     pub keep_entries: u64,
+    /// No more than so many bytes of them.
+    pub keep_bytes: u64,
 }
 
 impl Default for Config {
@@ -66,7 +70,9 @@ impl Default for Config {
             images_in_flight: 8,
             fill_rate: 64 << 20,
             checkpoint_every: 4096,
+            checkpoint_bytes: 1 << 20,
             keep_entries: 1024,
+            keep_bytes: 1 << 20,
         }
     }
 }

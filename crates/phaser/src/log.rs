@@ -201,10 +201,34 @@ impl Log {
 
     /// What those from `first` to `last` take, which nobody appends to any more.
     pub fn bytes_of(&self, first: Index, last: Index) -> usize {
+        if first > last {
+            return 0;
+        }
         let runs = self.runs_from(first).take_while(|run| run.first() <= last);
-        let part = |run: &Run| run.clone().starting_at(first.max(run.first())).ending_at(last.min(run.last_index()));
-        runs.map(|run| if run.first() >= first && run.last_index() <= last { run.bytes() } else { part(run).bytes() })
-            .sum()
+        let part = |run: &Run| run.clone().starting_at(first).ending_at(last);
+        let bytes =
+            |run: &Run| if run.first() >= first && run.last_index() <= last { run.bytes() } else { part(run).bytes() };
+        runs.map(bytes).sum()
+    }
+
+    /// Where what ends at `upto`, which must be held, begins if it may have so many entries and take so many bytes. What stands there is not
+    /// part of it.
+    pub(crate) fn behind(&self, upto: Index, entries: u64, bytes: u64) -> Index {
+        let first = Index(upto.0.saturating_sub(entries)).max(self.base.index);
+        let mut left = bytes;
+        for run in
+            self.runs.iter().rev().skip_while(|run| run.first() > upto).take_while(|run| run.last_index() > first)
+        {
+            let run = run.clone().ending_at(upto);
+            if run.bytes() as u64 <= left {
+                left -= run.bytes() as u64;
+                continue;
+            }
+            let fits = |first: &Index| run.clone().starting_at(*first).bytes() as u64 <= left;
+            let begins = (run.first().0..=run.last_index().0).rev().map(Index).take_while(fits).last();
+            return first.max(begins.map_or(run.last_index(), Index::prev));
+        }
+        first
     }
 
     /// In how many runs they lie.

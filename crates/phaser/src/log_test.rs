@@ -242,6 +242,32 @@ proptest! {
     }
 
     #[test]
+    fn what_a_log_takes_is_the_sum_of_its_entries(
+        acts in many(act(), 1..60),
+        ends in any::<[prop::sample::Index; 2]>(),
+        most in 0..20u64,
+        bytes in 0..6000u64,
+    ) {
+        let mut twins = Twins::new();
+        acts.into_iter().for_each(|act| twins.act(act));
+        twins.close();
+        let (log, base) = (&twins.log, twins.base.index.0);
+        let size = |index: u64| log.bytes_of(Index(index), Index(index));
+        let [first, last] = ends.map(|end| base + 1 + end.index(twins.model.len() + 1) as u64);
+        let last = last.min(log.last().index.0);
+        assert_eq!(log.bytes_of(Index(first), Index(last)), (first..=last).map(size).sum::<usize>());
+        assert_eq!((base + 1..=log.last().index.0).map(size).sum::<usize>(), log.bytes());
+        let mut left = bytes;
+        let fits = |index: &u64| {
+            let after = left.checked_sub(size(*index) as u64);
+            left = after.unwrap_or(0);
+            after.is_some()
+        };
+        let kept = (base + 1..=last).rev().take(most as usize).take_while(fits).count() as u64;
+        assert_eq!(log.behind(Index(last), most, bytes), Index(last - kept));
+    }
+
+    #[test]
     fn any_bytes_are_refused_or_sound(bytes in many(any::<u8>(), 0..200)) {
         decoded(&bytes).iter().for_each(check_sound);
     }

@@ -611,7 +611,9 @@ impl<C: Conduct> Phaser<C> {
 
     /// Whether a `Checkpoint` would find anything to do. Committed state only, and all of it.
     pub fn wants_checkpoint(&self) -> bool {
-        let is_due = self.since_checkpoint() >= self.config.checkpoint_every || self.owes_cut();
+        let config = &self.config;
+        let is_long = || self.bytes_since_checkpoint(0) >= config.checkpoint_bytes;
+        let is_due = self.since_checkpoint() >= config.checkpoint_every || self.owes_cut() || is_long();
         let ahead = || self.as_of.values().any(|as_of| *as_of > self.applied);
         is_due && self.frozen.is_none() && !self.disk.is_saving() && !ahead() && self.is_whole()
     }
@@ -670,7 +672,8 @@ impl<C: Conduct> Phaser<C> {
             return;
         }
         let taken = self.splits.iter().map(|s| s.at.index).filter(|at| *at <= as_of);
-        let kept = Index(as_of.0.saturating_sub(self.kept_entries())).min(self.needed_by_peers(as_of));
+        let kept = if self.keeps_for_others() { self.behind(as_of, 1) } else { as_of };
+        let kept = kept.min(self.needed_by_peers(as_of));
         // The checkpoint has what was absorbed: the log is not to ask for it again.
         let upto = taken.chain(self.joined_upto(as_of)).fold(kept, Index::max);
         if upto <= self.log.base().index || upto > self.applied {
@@ -700,23 +703,26 @@ impl<C: Conduct> Phaser<C> {
         self.splits.iter().any(split) || self.joined.iter().any(joined)
     }
 
-    /// Behind a checkpoint. A primary that is alone has nobody who could have been away.
-    fn kept_entries(&self) -> u64 {
+    /// A primary that is alone has nobody who could have been away.
+    fn keeps_for_others(&self) -> bool {
         match &self.role {
-            Role::Leading(leader) if leader.peers.is_empty() => 0,
-            Role::Leading(_) | Role::Ascending { .. } | Role::Restarted { .. } | Role::Following => {
-                self.config.keep_entries
-            }
+            Role::Leading(leader) => !leader.peers.is_empty(),
+            Role::Ascending { .. } | Role::Restarted { .. } | Role::Following => true,
         }
+    }
+
+    /// So many times what is kept of the log behind a checkpoint begins there.
+    fn behind(&self, as_of: Index, times: u64) -> Index {
+        let (entries, bytes) = (self.config.keep_entries, self.config.keep_bytes);
+        self.log.behind(as_of, entries.saturating_mul(times), bytes.saturating_mul(times))
     }
 
     /// Up to where whoever this primary fills and streams to still needs the log: to cut it off would make them begin anew. Within
     /// bounds: who is far behind is filled again, and memory stays bounded.
     fn needed_by_peers(&self, as_of: Index) -> Index {
         let Role::Leading(leader) = &self.role else { return as_of };
-        let most = self.config.keep_entries.saturating_mul(KEPT_FOR_PEERS);
         let met = leader.peers.iter().filter_map(|p| p.begin.map(|base| base.index).or(p.upto));
-        met.min().unwrap_or(as_of).max(Index(as_of.0.saturating_sub(most)))
+        met.min().unwrap_or(as_of).max(self.behind(as_of, KEPT_FOR_PEERS))
     }
 
     pub(crate) fn forget_draws(&mut self) {

@@ -226,6 +226,9 @@ impl<C: Conduct> World<C> {
             config.phaser.checkpoint_every = 300;
             config.phaser.keep_entries = 100;
         }
+        if plan.seed % 5 == 2 {
+            (config.phaser.checkpoint_bytes, config.phaser.keep_bytes) = (1500, 800);
+        }
         config.phaser.window_entries = *rng.pick(&[3u64, 40, 1024]).expect("not empty");
         config.phaser.frame_entries = *rng.pick(&[2usize, 16, 512]).expect("not empty");
         config.phaser.image_bytes = *rng.pick(&[1usize, 200, 64 << 10]).expect("not empty");

@@ -60,6 +60,14 @@ fn each_log_has_its_share_of_what_all_may_take() {
     assert!((150..=300).contains(&writes), "30,000 bytes for each of four: {writes}");
 }
 
+/// Memory is bounded in bytes, not only in entries.
+#[test]
+fn a_few_large_entries_are_enough() {
+    let mut small = start(4096, 0);
+    let written = (0..).find(|number| write(&mut small, *number, set(0, 100_000)));
+    assert!(written.is_some_and(|number| (8..=14).contains(&number)), "a megabyte: {written:?}");
+}
+
 /// (It was found not to be due after many small entries, and looked at again only after as many large ones.)
 #[test]
 fn entries_that_grow_are_noticed() {
