@@ -349,8 +349,13 @@ impl Shared {
         if !pen.writes_from_memory(encoded) || !pen.has_room_for(encoded) {
             return false;
         }
+        let had_blanks = !pen.blanks.is_empty();
         let written = pen.append(encoded, records, true).and_then(|()| pen.flush());
+        let took_last = had_blanks && pen.blanks.is_empty();
         drop(pen);
+        if took_last {
+            self.queue.want_blank();
+        }
         match written {
             Ok(()) => {
                 self.counts.direct.fetch_add(1, Ordering::Relaxed);

@@ -259,8 +259,8 @@ mod tests {
         Bytes::from_static(place)
     }
 
-    /// 1. The writer copies the tables of a bucket to another file. 2. A lane appends a Reign below the `as_of` of one of them (what that
-    /// was made of was lost), which drops it. 3. The writer says where the copies lie.
+    /// While the writer copies the tables of a bucket to another file, a lane appends a Reign below the `as_of` of one of them (what that was
+    /// made of was lost), which drops it. Then the writer says where the copies lie.
     #[test]
     fn a_table_that_is_dropped_while_it_is_copied_stays_dropped() {
         let owned = SlotSet::range(Slot(0), Slot(1));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use blueprint::BucketId;
 use node::NodeRecord;
-use phaser::Record;
+use phaser::{Durable, Record};
 
 use crate::Options;
 use crate::content::{Census, Encoded, Item};
@@ -66,6 +66,8 @@ pub(crate) struct Pen {
     scratch: Vec<u8>,
     /// Files written to since they were last handed out for a sync.
     touched: Vec<Arc<dyn DiskFile>>,
+    /// Replicas that are no more: to give back their memory takes a while, and lanes are not to wait for it.
+    pub(crate) erased: Vec<Durable>,
 }
 
 pub(crate) struct Beginning {
@@ -107,6 +109,7 @@ impl Pen {
             buffer: Vec::new(),
             scratch: Vec::new(),
             touched: Vec::new(),
+            erased: Vec::new(),
         }
     }
 
@@ -201,6 +204,9 @@ impl Pen {
             }
             // When the last of the epochs is certain again, a census says so: those that say otherwise speak of all of them.
             let was_in_doubt = !self.ledger.in_doubt.is_empty();
+            if let NodeRecord::Erase { bucket } = record {
+                self.erased.extend(self.ledger.node.replicas.remove(bucket));
+            }
             self.ledger.absorb(record, ordinal, previous, sequence);
             let is_entries = |record: &Record| matches!(record, Record::Append { .. } | Record::Commit(_));
             let stays = matches!(record, NodeRecord::Bucket { record, .. } if is_entries(record));

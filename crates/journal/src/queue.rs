@@ -125,6 +125,8 @@ pub(crate) struct Waiting {
     /// They wait for space on the disk, and nobody knows for how long.
     is_pausing: bool,
     released: Vec<Released>,
+    /// A lane has begun the last segment there was.
+    wants_blank: bool,
     turns: u64,
     /// Queued or being written.
     bytes: u64,
@@ -143,6 +145,7 @@ pub(crate) struct Waiting {
 pub(crate) struct Job {
     pub(crate) batches: Vec<Batch>,
     pub(crate) released: Vec<Released>,
+    pub(crate) wants_blank: bool,
     /// Everything must be synced, as often as this was asked for.
     pub(crate) sync: Option<u64>,
     pub(crate) stop: Stop,
@@ -156,6 +159,7 @@ impl Queue {
             table_bytes: 0,
             is_pausing: false,
             released: Vec::new(),
+            wants_blank: false,
             turns: 0,
             bytes: 0,
             count: 0,
@@ -279,6 +283,12 @@ impl Queue {
         waiting.stop == Stop::No && !matches!(waiting.state, State::Failed { .. } | State::Stopped)
     }
 
+    /// The next segment is to be there before this one is full.
+    pub(crate) fn want_blank(&self) {
+        self.lock().wants_blank = true;
+        self.work.notify_one();
+    }
+
     /// For the writer: waits until there is something to do, at most so long.
     pub(crate) fn next(&self, patience: Duration) -> Job {
         let until = Instant::now() + patience;
@@ -286,7 +296,7 @@ impl Queue {
         loop {
             let has_work =
                 !waiting.batches.is_empty() || waiting.syncs_wanted > waiting.syncs_done || waiting.stop != Stop::No;
-            let has_work = has_work || !waiting.released.is_empty();
+            let has_work = has_work || !waiting.released.is_empty() || waiting.wants_blank;
             let left = until.saturating_duration_since(Instant::now());
             if has_work || left.is_zero() {
                 break;
@@ -296,6 +306,7 @@ impl Queue {
         Job {
             batches: waiting.batches.drain(..).collect(),
             released: std::mem::take(&mut waiting.released),
+            wants_blank: std::mem::take(&mut waiting.wants_blank),
             sync: (waiting.syncs_wanted > waiting.syncs_done).then_some(waiting.syncs_wanted),
             stop: waiting.stop,
         }

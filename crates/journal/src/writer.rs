@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use blueprint::BucketId;
@@ -30,6 +30,13 @@ const OLD_AFTER: u64 = 5;
 /// Segments kept for later beyond those that are wanted; what is more than that is removed, so that a burst does not take the disk for ever.
 /// (One large bucket whose log is cut frees several at once, and needs as many again until it is cut the next time.)
 const SPARE: usize = 2;
+/// Bytes that are carried forward with one group, about: a millisecond or two.
+const CARRIED_AT_ONCE: u64 = 2 << 20;
+/// Until more are, if there is no group before that.
+const CARRY_PAUSE: Duration = Duration::from_millis(2);
+/// Whoever is carried forward keeps lanes from writing meanwhile: those that wait have their turn before the next one. (Whoever gives back a lock
+/// and takes it again at once is faster than those whom that wakes.)
+const LANES_FIRST: Duration = Duration::from_micros(100);
 const ZEROS: usize = 1 << 20;
 
 pub(crate) struct Writer {
@@ -43,6 +50,10 @@ pub(crate) struct Writer {
     newest: Option<u64>,
     /// What is alive was last added up in this segment: once for each is enough.
     weighed: Option<u64>,
+    /// And so many segments are for that.
+    needed: usize,
+    /// There are more of them than there should be.
+    is_shortening: bool,
     /// When all that was written before was last synced.
     synced_at: Instant,
 }
@@ -74,6 +85,8 @@ impl Writer {
             is_short: false,
             newest: None,
             weighed: None,
+            needed: 0,
+            is_shortening: false,
             synced_at: Instant::now(),
         }
     }
@@ -82,7 +95,8 @@ impl Writer {
         loop {
             let within = self.shared.options.sync_within;
             let since = if self.shared.pen().has_unsynced() { self.synced_at.elapsed() } else { Duration::ZERO };
-            let mut job = self.shared.queue.next(within.saturating_sub(since));
+            let patience = if self.is_shortening { CARRY_PAUSE } else { within };
+            let mut job = self.shared.queue.next(patience.min(within.saturating_sub(since)));
             if job.stop == Stop::Abruptly {
                 break self.shared.queue.stopped();
             }
@@ -91,6 +105,11 @@ impl Writer {
             let result = result.and_then(|()| match (job.stop, job.sync) {
                 (Stop::Cleanly, _) => self.stop(),
                 (_, Some(upto)) => self.sync_and_name().map(|()| self.shared.queue.synced(upto)),
+                (_, None) if job.batches.is_empty() && job.wants_blank => {
+                    self.keep_a_blank();
+                    Ok(())
+                }
+                (_, None) if job.batches.is_empty() && self.is_shortening && since < within => self.shorten(),
                 (_, None) if job.batches.is_empty() => self.idle(),
                 (_, None) => Ok(()),
             });
@@ -139,6 +158,8 @@ impl Writer {
             self.shared.pen().flush().map_err(failed(WRITE))?;
         }
         self.report(batches);
+        let erased = std::mem::take(&mut self.shared.pen().erased);
+        drop(erased);
         self.keep_house(batches)
     }
 
@@ -307,11 +328,21 @@ impl Writer {
     fn keep_house(&mut self, batches: &[Batch]) -> Result<(), Trouble> {
         self.drop_tables(batches, &[])?;
         self.carry_the_light(batches)?;
-        while self.is_too_long() && self.free_oldest()? {}
+        self.shorten()?;
         self.keep_a_blank();
         if self.is_short && self.can_squeeze() {
-            self.free_oldest()?;
+            self.free_oldest(None)?;
         }
+        Ok(())
+    }
+
+    /// Frees old segments while there are too many, a little at a time: whoever is carried forward takes room, and time in which lanes cannot
+    /// write. (When half of the buckets were erased at once, all that had become too long was freed at once: a quarter of a second.)
+    fn shorten(&mut self) -> Result<(), Trouble> {
+        let (most, mut left) = (self.most_segments(), CARRIED_AT_ONCE);
+        let is_too_long = |this: &Self| this.shared.pen().segments.len() > most;
+        while is_too_long(self) && self.free_oldest(Some(&mut left))? {}
+        self.is_shortening = is_too_long(self);
         Ok(())
     }
 
@@ -326,24 +357,26 @@ impl Writer {
                 _ => None,
             })
             .collect();
-        let mut pen = self.shared.pen();
-        let Some(newest) = pen.newest().map(|newest| newest.ordinal) else { return Ok(()) };
-        let mut is_any = false;
+        let mut left = CARRIED_AT_ONCE;
         for bucket in cut {
+            let mut pen = self.shared.pen();
+            let Some(newest) = pen.newest().map(|newest| newest.ordinal) else { break };
             let is_old = |trail: &Trail| trail.base + OLD_AFTER * options.segments as u64 / 8 < newest;
             let Some(durable) = pen.ledger.node.replicas.get(&bucket) else { continue };
-            if !pen.ledger.trails.get(&bucket).is_some_and(is_old) || alive_bytes(durable) > options.segment_bytes / 4 {
+            if !pen.ledger.trails.get(&bucket).is_some_and(is_old) || alive_bytes(durable) > left {
                 continue;
             }
             let mut encoded = Encoded::default();
             encoded.push_carry(bucket, durable);
             if pen.has_room_for(&encoded) {
-                pen.carry(&encoded).map_err(failed(WRITE))?;
+                pen.carry(&encoded).and_then(|()| pen.flush()).map_err(failed(WRITE))?;
+                drop(pen);
                 self.shared.counts.carried.fetch_add(1, Ordering::Relaxed);
-                is_any = true;
+                left = left.saturating_sub(encoded.bytes.len() as u64);
+                sleep(LANES_FIRST);
             }
         }
-        if is_any { pen.flush().map_err(failed(WRITE)) } else { Ok(()) }
+        Ok(())
     }
 
     /// The disk is nearly full, but the oldest segment could be cleaned within what is left of the newest.
@@ -362,30 +395,35 @@ impl Writer {
         encoded.bytes.len() * 2 < self.shared.options.segment_bytes as usize && pen.has_room_for(&encoded)
     }
 
-    /// More segments than wanted, and more than twice what is alive: cleaning never costs more than it frees.
-    fn is_too_long(&mut self) -> bool {
-        let pen = self.shared.pen();
+    /// As many as are wanted, or twice what is alive: cleaning never costs more than it frees.
+    fn most_segments(&mut self) -> usize {
+        let (pen, options) = (self.shared.pen(), &self.shared.options);
+        let wanted = options.segments.max(2);
         let newest = pen.newest().map(|newest| newest.ordinal);
-        if pen.segments.len() <= self.shared.options.segments.max(2) || newest == self.weighed {
-            return false;
+        if pen.segments.len() > wanted && newest != self.weighed {
+            let alive: u64 = pen.ledger.node.replicas.values().map(alive_bytes).sum();
+            (self.weighed, self.needed) = (newest, (2 * alive / options.segment_bytes + 3) as usize);
         }
-        let alive: u64 = pen.ledger.node.replicas.values().map(alive_bytes).sum();
-        let is_too_long = pen.segments.len() as u64 > 2 * alive / self.shared.options.segment_bytes + 3;
-        if !is_too_long {
-            self.weighed = newest;
-        }
-        is_too_long
+        wanted.max(self.needed)
     }
 
-    /// Carries whoever still needs the oldest segment forward, and frees it.
-    fn free_oldest(&mut self) -> Result<bool, Trouble> {
+    /// Carries whoever still needs the oldest segment forward, and frees it: about so many bytes, as long as lanes have room to go on; or whatever it
+    /// takes. False: nothing is free yet.
+    fn free_oldest(&mut self, mut left: Option<&mut u64>) -> Result<bool, Trouble> {
         let Some(oldest) = self.shared.pen().segments.front().map(|segment| segment.ordinal) else { return Ok(false) };
         let needy: Vec<_> = {
             let pen = self.shared.pen();
             pen.ledger.trails.iter().filter(|(_, trail)| trail.base <= oldest).map(|(bucket, _)| *bucket).collect()
         };
         for bucket in needy {
-            self.carry(bucket)?;
+            if left.as_ref().is_some_and(|left| **left == 0 || self.is_narrow()) {
+                return Ok(false);
+            }
+            let carried = self.carry(bucket)?;
+            if let Some(left) = &mut left {
+                sleep(LANES_FIRST);
+                **left = left.saturating_sub(carried);
+            }
         }
         let free_below = self.with_room(0, |pen| pen.room_for_census(1), Pen::let_go)?;
         self.sync()?;
@@ -397,7 +435,15 @@ impl Writer {
         Ok(is_any)
     }
 
-    fn carry(&mut self, bucket: BucketId) -> Result<(), Trouble> {
+    /// Lanes will soon want the room that is left, and another segment is being made. (Not if there are so many already that it is time.)
+    fn is_narrow(&self) -> bool {
+        let (pen, options) = (self.shared.pen(), &self.shared.options);
+        let is_much = pen.segments.len() > 2 * options.segments.max(self.needed);
+        pen.blanks.is_empty() && pen.room() < options.segment_bytes / 4 && !is_much
+    }
+
+    /// How much that was.
+    fn carry(&mut self, bucket: BucketId) -> Result<u64, Trouble> {
         let encode = |pen: &Pen| {
             let mut encoded = Encoded::default();
             if let Some(durable) = pen.ledger.node.replicas.get(&bucket) {
@@ -413,16 +459,22 @@ impl Writer {
             encoded.set(latest);
             has_room
         };
-        self.with_room(0, has_room, |pen| pen.carry(&encoded.take()))?;
+        let carry = |pen: &mut Pen| {
+            let encoded = encoded.take();
+            pen.carry(&encoded).map(|()| encoded.bytes.len() as u64)
+        };
+        let bytes = self.with_room(0, has_room, carry)?;
         self.shared.counts.carried.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        Ok(bytes)
     }
 
     fn recycle(&mut self, segment: InUse) -> Result<(), Trouble> {
         self.shared.counts.recycled.fetch_add(1, Ordering::Relaxed);
         let mut pen = self.shared.pen();
         let is_fit = segment.is_sound && segment.size == self.shared.options.segment_bytes;
-        if pen.segments.len() + pen.blanks.len() < self.shared.options.segments + SPARE && is_fit {
+        let is_wanted =
+            pen.blanks.len() < SPARE || pen.segments.len() + pen.blanks.len() < self.shared.options.segments + SPARE;
+        if is_wanted && is_fit {
             pen.blanks.push_back(segment.blank);
             return Ok(());
         }
