@@ -32,6 +32,8 @@ const OLD_AFTER: u64 = 5;
 const SPARE: usize = 2;
 /// Bytes that are carried forward with one group, about: a millisecond or two.
 const CARRIED_AT_ONCE: u64 = 2 << 20;
+/// Each of them counts as so much at least, for it takes a while by itself.
+const LEAST_CARRIED: u64 = 32 << 10;
 /// Until more are, if there is no group before that.
 const CARRY_PAUSE: Duration = Duration::from_millis(2);
 /// Whoever is carried forward keeps lanes from writing meanwhile: those that wait have their turn before the next one. (Whoever gives back a lock
@@ -102,16 +104,17 @@ impl Writer {
             }
             let result = self.say_what_is_owed().and_then(|()| self.group(&mut job.batches));
             let result = result.and_then(|()| self.let_go_of(&job.released));
+            let is_shortening = self.is_shortening && since < within;
+            if job.wants_blank || is_shortening {
+                self.keep_a_blank();
+            }
             let result = result.and_then(|()| match (job.stop, job.sync) {
                 (Stop::Cleanly, _) => self.stop(),
                 (_, Some(upto)) => self.sync_and_name().map(|()| self.shared.queue.synced(upto)),
-                (_, None) if job.batches.is_empty() && job.wants_blank => {
-                    self.keep_a_blank();
-                    Ok(())
-                }
-                (_, None) if job.batches.is_empty() && self.is_shortening && since < within => self.shorten(),
-                (_, None) if job.batches.is_empty() => self.idle(),
-                (_, None) => Ok(()),
+                (_, None) if !job.batches.is_empty() => Ok(()),
+                (_, None) if is_shortening => self.shorten(),
+                (_, None) if job.wants_blank => Ok(()),
+                (_, None) => self.idle(),
             });
             match result {
                 Ok(()) if job.stop == Stop::Cleanly => break self.shared.queue.stopped(),
@@ -339,10 +342,12 @@ impl Writer {
     /// Frees old segments while there are too many, a little at a time: whoever is carried forward takes room, and time in which lanes cannot
     /// write. (When half of the buckets were erased at once, all that had become too long was freed at once: a quarter of a second.)
     fn shorten(&mut self) -> Result<(), Trouble> {
-        let (most, mut left) = (self.most_segments(), CARRIED_AT_ONCE);
+        let most = self.most_segments();
         let is_too_long = |this: &Self| this.shared.pen().segments.len() > most;
+        let mut left = if self.is_much() { u64::MAX } else { CARRIED_AT_ONCE };
         while is_too_long(self) && self.free_oldest(Some(&mut left))? {}
-        self.is_shortening = is_too_long(self);
+        // If it waits for another segment, and there is no space for one, nothing is to be had by looking again and again.
+        self.is_shortening = is_too_long(self) && !(self.making.is_none() && self.shared.pen().blanks.is_empty());
         Ok(())
     }
 
@@ -363,7 +368,8 @@ impl Writer {
             let Some(newest) = pen.newest().map(|newest| newest.ordinal) else { break };
             let is_old = |trail: &Trail| trail.base + OLD_AFTER * options.segments as u64 / 8 < newest;
             let Some(durable) = pen.ledger.node.replicas.get(&bucket) else { continue };
-            if !pen.ledger.trails.get(&bucket).is_some_and(is_old) || alive_bytes(durable) > left {
+            let is_light = alive_bytes(durable) <= left.min(options.segment_bytes / 4);
+            if !is_light || !pen.ledger.trails.get(&bucket).is_some_and(is_old) {
                 continue;
             }
             let mut encoded = Encoded::default();
@@ -372,7 +378,7 @@ impl Writer {
                 pen.carry(&encoded).and_then(|()| pen.flush()).map_err(failed(WRITE))?;
                 drop(pen);
                 self.shared.counts.carried.fetch_add(1, Ordering::Relaxed);
-                left = left.saturating_sub(encoded.bytes.len() as u64);
+                left = left.saturating_sub((encoded.bytes.len() as u64).max(LEAST_CARRIED));
                 sleep(LANES_FIRST);
             }
         }
@@ -416,13 +422,13 @@ impl Writer {
             pen.ledger.trails.iter().filter(|(_, trail)| trail.base <= oldest).map(|(bucket, _)| *bucket).collect()
         };
         for bucket in needy {
-            if left.as_ref().is_some_and(|left| **left == 0 || self.is_narrow()) {
+            if left.as_ref().is_some_and(|left| **left == 0 || self.is_narrow(bucket)) {
                 return Ok(false);
             }
             let carried = self.carry(bucket)?;
             if let Some(left) = &mut left {
                 sleep(LANES_FIRST);
-                **left = left.saturating_sub(carried);
+                **left = left.saturating_sub(carried.max(LEAST_CARRIED));
             }
         }
         let free_below = self.with_room(0, |pen| pen.room_for_census(1), Pen::let_go)?;
@@ -435,11 +441,19 @@ impl Writer {
         Ok(is_any)
     }
 
-    /// Lanes will soon want the room that is left, and another segment is being made. (Not if there are so many already that it is time.)
-    fn is_narrow(&self) -> bool {
-        let (pen, options) = (self.shared.pen(), &self.shared.options);
-        let is_much = pen.segments.len() > 2 * options.segments.max(self.needed);
-        pen.blanks.is_empty() && pen.room() < options.segment_bytes / 4 && !is_much
+    /// Lanes will soon want the room that is left, or that bucket does not fit into it, and another segment is being made. (Not if there are so many
+    /// already that it is time.)
+    fn is_narrow(&self, bucket: BucketId) -> bool {
+        let pen = self.shared.pen();
+        let bytes = pen.ledger.node.replicas.get(&bucket).map_or(0, alive_bytes);
+        let is_narrow = pen.blanks.is_empty() && pen.room() < bytes.max(self.shared.options.segment_bytes / 4);
+        drop(pen);
+        is_narrow && !self.is_much()
+    }
+
+    /// There are so many segments that lanes are to wait rather than make more of them.
+    fn is_much(&self) -> bool {
+        self.shared.pen().segments.len() > 2 * self.shared.options.segments.max(self.needed)
     }
 
     /// How much that was.
@@ -461,7 +475,8 @@ impl Writer {
         };
         let carry = |pen: &mut Pen| {
             let encoded = encoded.take();
-            pen.carry(&encoded).map(|()| encoded.bytes.len() as u64)
+            pen.carry(&encoded)?;
+            pen.flush().map(|()| encoded.bytes.len() as u64)
         };
         let bytes = self.with_room(0, has_room, carry)?;
         self.shared.counts.carried.fetch_add(1, Ordering::Relaxed);

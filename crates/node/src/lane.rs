@@ -114,7 +114,7 @@ pub struct Lane<C> {
     pub(crate) wall: Option<(u64, Instant)>,
     upkeep_at: Instant,
     /// Commands that the step that is carried out applies, and where they stand in the log.
-    decoded: VecDeque<(Index, Option<Command>)>,
+    decoded: VecDeque<(BucketId, Index, Option<Command>)>,
     scratch: Outbox,
     seed: u64,
 }
@@ -421,8 +421,8 @@ impl<C: Conduct> Lane<C> {
             return;
         }
         let Some(replica) = self.replicas.get(&bucket) else { return };
-        self.decoded.extend(applied().map(|(index, slot)| (index, replica.logged(slot, index))));
-        let commands = self.decoded.iter().filter_map(|(_, command)| command.as_ref());
+        self.decoded.extend(applied().map(|(index, slot)| (bucket, index, replica.logged(slot, index))));
+        let commands = self.decoded.iter().filter_map(|(.., command)| command.as_ref());
         Table::touch(&commands.filter_map(|command| replica.tables.wanted_by(command)).collect::<Vec<_>>());
     }
 
@@ -448,8 +448,9 @@ impl<C: Conduct> Lane<C> {
                 self.next_store.0 += 1;
                 let id = self.next_store;
                 self.storing.insert((bucket, id), store);
-                let is_large = image.tables.is_empty() && replica.tables.bytes() > self.config.encoded_at_once;
-                if is_large && !replica.tables.is_copying() {
+                let most = self.config.encoded_at_once;
+                let is_large = image.tables.is_empty() && replica.tables.bytes() > most;
+                if is_large && !replica.tables.is_copying() && replica.tables.bytes_in(&image.replaced) > most {
                     replica.tables.begin_copying(id, &image.replaced);
                     return self.copying.push_back((bucket, id));
                 }
@@ -465,8 +466,8 @@ impl<C: Conduct> Lane<C> {
                     let reply = replica.tables.execute::<C>(slot, stamp, &pending.command);
                     return self.on_applied(pending, reply, later, out);
                 }
-                let decoded = self.decoded.pop_front_if(|(at, _)| *at == index);
-                if let Some(command) = decoded.map_or_else(|| replica.logged(slot, index), |(_, command)| command) {
+                let decoded = self.decoded.pop_front_if(|(of, at, _)| (*of, *at) == (bucket, index));
+                if let Some(command) = decoded.map_or_else(|| replica.logged(slot, index), |(.., command)| command) {
                     replica.tables.execute::<C>(slot, stamp, &command);
                 }
             }

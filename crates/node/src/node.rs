@@ -89,6 +89,9 @@ impl Config {
         if self.limits.grace < self.phaser.lease + self.phaser.margin {
             return Err("grace must be at least lease + margin: erasing a replica forgets what it granted");
         }
+        if self.encoded_at_once == 0 {
+            return Err("encoded_at_once must be above zero: no checkpoint would ever be finished");
+        }
         self.phaser.check()
     }
 }

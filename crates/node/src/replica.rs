@@ -26,10 +26,13 @@ pub(crate) struct Replica<C> {
     pub(crate) heard: Instant,
     /// It is among those that have something to flush.
     pub(crate) touched: bool,
-    /// Its checkpoint is due, and comes in its turn: how many entries there were since the last one when that was found.
-    pub(crate) due_at: Option<u64>,
-    /// How many there were when that was last looked at, and it was not; and about what they took.
+    /// Its checkpoint is due, and comes in its turn: how many entries there were since the last one when that was found, and what
+    /// they took.
+    pub(crate) due_at: Option<(u64, u64)>,
+    /// How many there were when that was last looked at, and what they took.
     pub(crate) weighed: (u64, u64),
+    /// They are worth one, which cannot be taken yet.
+    pub(crate) is_ripe: bool,
     /// As of its last step.
     pub(crate) glance: Glance,
 }
@@ -37,7 +40,17 @@ pub(crate) struct Replica<C> {
 impl<C: Conduct> Replica<C> {
     pub(crate) fn new(phaser: Phaser<C>, tables: Tables, unborn: Option<BatchId>, now: Instant) -> Self {
         let glance = Glance::at(&phaser);
-        Self { phaser, tables, unborn, heard: now, touched: false, due_at: None, weighed: (0, 0), glance }
+        Self {
+            phaser,
+            tables,
+            unborn,
+            heard: now,
+            touched: false,
+            due_at: None,
+            weighed: (0, 0),
+            is_ripe: false,
+            glance,
+        }
     }
 
     /// Whether its checkpoint has come to be due, in a lane of so many buckets. Never before there are as many entries as the phaser wants.
@@ -45,29 +58,34 @@ impl<C: Conduct> Replica<C> {
         let (since, must) = (self.phaser.since_checkpoint(), self.phaser.owes_cut());
         let (every, most) = (config.phaser.checkpoint_every, config.phaser.checkpoint_bytes);
         if since < self.weighed.0 {
-            self.weighed = (0, 0); // it began anew
+            (self.weighed, self.is_ripe) = ((0, 0), false); // it began anew
         }
         let (before, bytes_before) = self.weighed;
         // Entries need not be alike: however many there are, a few more of them may be worth another look.
         let look_at = before + (before / 8).min(LOOK).min(every);
-        if self.due_at.is_some() || since < look_at && !must {
+        if self.due_at.is_some() || since < look_at && !must && !self.is_ripe {
             return false;
         }
-        let bytes = bytes_before + self.phaser.bytes_since_checkpoint(before);
-        self.weighed = (since, bytes);
-        let is_long = since >= every || bytes >= most;
-        let is_worth = bytes >= (config.log_bytes / buckets).max(self.tables.bytes() / WORTH);
-        if !(must || is_long && is_worth) || !self.phaser.wants_checkpoint() {
+        if !self.is_ripe {
+            let bytes = bytes_before + self.phaser.bytes_since_checkpoint(before);
+            self.weighed = (since, bytes);
+            let is_long = since >= every || bytes >= most;
+            self.is_ripe = is_long && bytes >= (config.log_bytes / buckets).max(self.tables.bytes() / WORTH);
+        }
+        if !(must || self.is_ripe) || !self.phaser.wants_checkpoint() {
             return false;
         }
         // One that it must take at once is no more overdue than others.
-        self.due_at = Some(since.max(every));
+        self.due_at = Some((since.max(every), self.weighed.1.max(most)));
         true
     }
 
     /// It was put off for so long that the log has become much longer than it should be.
     pub(crate) fn is_overdue(&self) -> bool {
-        self.due_at.is_some_and(|due_at| self.phaser.since_checkpoint() >= due_at.saturating_mul(OVERDUE))
+        self.due_at.is_some_and(|(entries, bytes)| {
+            self.phaser.since_checkpoint() >= entries.saturating_mul(OVERDUE)
+                || self.phaser.bytes_since_checkpoint(0) >= bytes.saturating_mul(OVERDUE)
+        })
     }
 
     /// The command at that place of its log. One that does not decode came from a primary that could encode it: the same everywhere, and
@@ -117,6 +135,10 @@ impl Tables {
     /// About what their encoding takes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    pub(crate) fn bytes_in(&self, slots: &SlotSet) -> u64 {
+        self.iter().filter(|(slot, _)| slots.contains(*slot)).map(|(_, table)| table.bytes()).sum()
     }
 
     fn put(&mut self, slot: Slot, table: Table) {

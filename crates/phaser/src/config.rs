@@ -95,6 +95,9 @@ impl Config {
         if self.image_bytes == 0 || self.uncommitted == 0 {
             return Err("image_bytes and uncommitted must be above zero");
         }
+        if self.checkpoint_bytes == 0 {
+            return Err("checkpoint_bytes must be above zero");
+        }
         if self.frame_entries == 0 || self.frame_bytes == 0 || self.window_entries == 0 {
             return Err("frame_entries, frame_bytes and window_entries must be above zero");
         }

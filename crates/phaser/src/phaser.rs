@@ -611,11 +611,14 @@ impl<C: Conduct> Phaser<C> {
 
     /// Whether a `Checkpoint` would find anything to do. Committed state only, and all of it.
     pub fn wants_checkpoint(&self) -> bool {
+        if self.frozen.is_some() || self.disk.is_saving() {
+            return false;
+        }
         let config = &self.config;
         let is_long = || self.bytes_since_checkpoint(0) >= config.checkpoint_bytes;
-        let is_due = self.since_checkpoint() >= config.checkpoint_every || self.owes_cut() || is_long();
+        let is_due = || self.since_checkpoint() >= config.checkpoint_every || self.owes_cut() || is_long();
         let ahead = || self.as_of.values().any(|as_of| *as_of > self.applied);
-        is_due && self.frozen.is_none() && !self.disk.is_saving() && !ahead() && self.is_whole()
+        is_due() && !ahead() && self.is_whole()
     }
 
     /// Entries that were applied since the last one was taken.
@@ -722,7 +725,9 @@ impl<C: Conduct> Phaser<C> {
     fn needed_by_peers(&self, as_of: Index) -> Index {
         let Role::Leading(leader) = &self.role else { return as_of };
         let met = leader.peers.iter().filter_map(|p| p.begin.map(|base| base.index).or(p.upto));
-        met.min().unwrap_or(as_of).max(self.behind(as_of, KEPT_FOR_PEERS))
+        // What is on its way to somebody is kept however large it is, or that one would begin anew, and again.
+        let under_way = Index(as_of.0.saturating_sub(self.config.window_entries));
+        met.min().unwrap_or(as_of).max(self.behind(as_of, KEPT_FOR_PEERS).min(under_way))
     }
 
     pub(crate) fn forget_draws(&mut self) {
