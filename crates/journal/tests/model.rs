@@ -68,6 +68,8 @@ struct Told {
     notes: BTreeSet<usize>,
     /// Some were written before what other buckets had given earlier: then each bucket has an order of its own, and no other.
     has_overtaken: bool,
+    /// The same within one batch, or in what was refused because the disk failed: nobody was told.
+    may_have_overtaken: bool,
 }
 
 fn live(disk: &Arc<BadDisk>, life: &Life, boot: &str, start: &NodeDurable) -> Told {
@@ -103,9 +105,14 @@ fn live(disk: &Arc<BadDisk>, life: &Life, boot: &str, start: &NodeDurable) -> To
         let goes_ahead = |record: &NodeRecord| is_memory && is_note(record) && !strict.contains(&bucket_of(record));
         told.notes.extend((first..).zip(&records).filter(|(_, record)| goes_ahead(record)).map(|(i, _)| i));
         let Some(records) = common::stored(&journal, LANE, &records) else { break };
-        // If it is refused because the disk failed, some of it may be there nevertheless.
-        let Ok(outcome) = journal.write(LANE, BatchId(id as u64 + 1), batch.level, records) else { break };
+        let Ok(outcome) = journal.write(LANE, BatchId(id as u64 + 1), batch.level, records) else {
+            // It is refused because the disk failed: some of it may be there nevertheless, before what was queued and will never be written.
+            told.may_have_overtaken |= is_memory;
+            break;
+        };
         told.has_overtaken |= matches!(outcome, Outcome::Ahead(_));
+        // What would have gone ahead, had there been room, is queued before the rest of its batch.
+        told.may_have_overtaken |= is_memory && outcome == Outcome::Queued;
         given.push((first..told.records.len(), is_lazy, outcome));
         if batch.waits && journal.sync().is_err() {
             break;
@@ -143,7 +150,7 @@ fn is_note(record: &NodeRecord) -> bool {
 }
 
 /// All that the records, or those of one bucket, can have made of it, with how many of them: up to there, or with fewer notes.
-fn made(start: &NodeDurable, told: &Told, only: Option<Option<BucketId>>) -> Vec<(usize, NodeDurable)> {
+fn made(start: &NodeDurable, told: &Told, only: Order) -> Vec<(usize, NodeDurable)> {
     let mut all = vec![(0, start.clone())];
     let mut node = start.clone();
     let counts = |record: &NodeRecord| only.is_none_or(|only| bucket_of(record) == only);
@@ -168,14 +175,22 @@ fn made(start: &NodeDurable, told: &Told, only: Option<Option<BucketId>>) -> Vec
     all
 }
 
-/// Each of them keeps its own order; what is about no bucket is one, too. None: all of them keep one.
-fn orders(told: &Told) -> Vec<Option<Option<BucketId>>> {
+/// What is about no bucket has an order, too. None: all of them have one together.
+type Order = Option<Option<BucketId>>;
+
+/// Which orders may have been kept, each of them a way for it to be.
+fn orders(told: &Told) -> Vec<Vec<Order>> {
     let each: BTreeSet<_> = told.records.iter().map(|record| Some(bucket_of(record))).collect();
-    if told.has_overtaken { each.into_iter().collect() } else { vec![None] }
+    let each: Vec<Order> = each.into_iter().collect();
+    match (told.has_overtaken, told.may_have_overtaken) {
+        (true, _) => vec![each],
+        (false, true) => vec![vec![None], each],
+        (false, false) => vec![vec![None]],
+    }
 }
 
 /// As far as that order says.
-fn is_as(node: &NodeDurable, after: &NodeDurable, order: Option<Option<BucketId>>) -> bool {
+fn is_as(node: &NodeDurable, after: &NodeDurable, order: Order) -> bool {
     match order {
         None => node == after,
         Some(None) => node.epochs == after.epochs,
@@ -191,30 +206,42 @@ fn bucket_of(record: &NodeRecord) -> Option<BucketId> {
 }
 
 fn check(start: &NodeDurable, told: &Told, end: &End, after: &Recovered) {
-    for order in orders(told) {
-        let fits = made(start, told, order).into_iter().filter(|(_, node)| is_as(node, &after.node, order));
-        let fits = fits.map(|(count, _)| count).max();
-        let most = &fits.unwrap_or_else(|| panic!("no prefix gives what came back: {}", nearest(start, told, after)));
-        let counts = |i: &&usize| order.is_none_or(|order| bucket_of(&told.records[**i]) == order);
-        match end {
-            End::Kill => {
-                let last = told.written.iter().rfind(counts);
-                assert!(last.is_none_or(|i| i < most), "reported as written and gone: {most} of {told:#?}");
-            }
-            End::PowerCut(..) => {
-                assert!(*most >= told.synced, "reported as synced and gone: {most} of {told:#?} {after:#?}");
-                let gone = told.direct.iter().filter(|(i, _)| counts(&i) && i >= most);
-                let gone = gone.filter(|(_, bucket)| after.node.replicas.contains_key(bucket));
-                let gone: BTreeSet<_> = gone.map(|(_, bucket)| *bucket).collect();
-                assert!(gone.is_subset(&after.doubtful), "{gone:?} not in {:?}", after.doubtful);
-            }
-        }
+    let kept = |orders: &Vec<Order>| orders.iter().try_for_each(|order| keeps(start, told, end, after, *order));
+    let ways = orders(told);
+    if let Some(broken) = ways.iter().map(kept).reduce(|one, other| if one.is_ok() { one } else { other }) {
+        broken.unwrap_or_else(|why| panic!("{why}"));
     }
     for note in &after.notes {
         assert!(
             matches!(note, Note::TornTail { .. } | Note::HeaderCopy { .. } | Note::Doubtful { .. }),
             "nothing was damaged: {note}"
         );
+    }
+}
+
+/// What came back is what was made of some of the records in that order, and all that was promised is among them.
+fn keeps(start: &NodeDurable, told: &Told, end: &End, after: &Recovered, order: Order) -> Result<(), String> {
+    let fits = made(start, told, order).into_iter().filter(|(_, node)| is_as(node, &after.node, order));
+    let fits = fits.map(|(count, _)| count).max();
+    let most =
+        &fits.ok_or_else(|| format!("no prefix gives what came back of {order:?}: {}", nearest(start, told, after)))?;
+    let counts = |i: &&usize| order.is_none_or(|order| bucket_of(&told.records[**i]) == order);
+    match end {
+        End::Kill => {
+            let last = told.written.iter().rfind(counts);
+            let is_there = last.is_none_or(|i| i < most);
+            is_there.then_some(()).ok_or_else(|| format!("reported as written and gone: {most} of {told:#?}"))
+        }
+        End::PowerCut(..) if *most < told.synced => {
+            Err(format!("reported as synced and gone: {most} of {told:#?} {after:#?}"))
+        }
+        End::PowerCut(..) => {
+            let gone = told.direct.iter().filter(|(i, _)| counts(&i) && i >= most);
+            let gone = gone.filter(|(_, bucket)| after.node.replicas.contains_key(bucket));
+            let gone: BTreeSet<_> = gone.map(|(_, bucket)| *bucket).collect();
+            let is_said = gone.is_subset(&after.doubtful);
+            is_said.then_some(()).ok_or_else(|| format!("{gone:?} not in {:?}", after.doubtful))
+        }
     }
 }
 
@@ -330,7 +357,7 @@ fn later(start: &NodeDurable, told: &Told, after: &NodeDurable) -> Vec<NodeDurab
         let came_back = fits.map(|(count, _)| *count).max().unwrap_or(0);
         all.into_iter().filter(move |(count, _)| *count > came_back).map(|(_, node)| node)
     };
-    orders(told).into_iter().flat_map(behind).collect()
+    orders(told).into_iter().flatten().flat_map(behind).collect()
 }
 
 /// What is different is lost or in doubt, or the end is missing and that is noted. Or it is as the last life has `written` it later: where

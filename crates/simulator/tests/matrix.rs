@@ -48,7 +48,7 @@ fn cells_pass() {
 #[test]
 fn a_bug_is_noticed() {
     let planted = [
-        ("growth-without-joint-acks", "add-node/3/coordinator/pause", "members_hold_everything"),
+        ("growth-without-joint-acks", "add-node/3/joiner/restart", "members_hold_everything"),
         ("split-forgotten-by-a-successor", "split-bucket/1.logged/old-primary/crash", "liveness"),
         ("copies-not-replaced", "add-node/1/old-primary/crash", "no_wait_without_cause"),
         ("waits-untold", "add-node/1/old-primary/cut", "no_wait_without_cause"),
